@@ -32,11 +32,16 @@ done
 
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
-# Small rings overflow again and again, and streams must return to them.
-printf '%s\nring-bytes = 64\n[test]\nnever-bulk = true\n' "$common" >"$work/tiny"
-printf '%s\nring-bytes = 256\n[test]\nnever-bulk = true\nalways-wakeup = true\n' "$common" \
-    >"$work/wakeup"
+# Small rings overflow again and again, and streams must return to them. No direction rests for its
+# wakeup bytes there: that is left to the largest rings.
+small='[test]\nnever-bulk = true\nnever-rest = true\n'
+printf "%s\nring-bytes = 64\n$small" "$common" >"$work/tiny"
+printf "%s\nring-bytes = 256\n${small}always-wakeup = true\n" "$common" >"$work/wakeup"
 printf '%s\n[test]\nsame-process = true\n' "$common" >"$work/same"
+printf '%s\n[test]\nnever-rest = true\n' "$common" >"$work/bulk"
+# Nobody spins, so each message needs a wakeup byte.
+printf '%s\nspin-us = 0\n' "$common" >"$work/rests"
+printf '%s\nspin-us = 0\n[test]\nnever-rest = true\n' "$common" >"$work/stays"
 
 fail() {
     failed=$((failed + 1))
@@ -144,13 +149,15 @@ alone() {
     fi
 }
 
-# A direction that overflows its ring again and again is pinned, with the reason `bulk`. One that
-# fits, or overflows between many small messages, is not: `bulk KIND PATTERN PINS`.
-bulk() {
+# Sends messages of a pattern under a policy, and shows the connection before its end:
+# `overflow KIND PATTERN POLICY REASON`. Sets `code`, `shown` (directions that are pinned with the
+# reason) and `overflows`.
+overflow() {
     rm -rf "$M3_RUNTIME_DIR"/*
-    place=$work/bulk-$1-$2
+    rm -f "$work/counters"
+    place=$work/$3-$1-$2
     mkdir "$place"
-    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" \
+    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$3" \
         --counters "$work/counters" -- "$work/overflow" "$1" "$2" "$place" >"$work/shared" \
         2>"$work/error" </dev/null &
     running=$!
@@ -160,9 +167,15 @@ bulk() {
     wait $running
     code=$?
     cat "$work/seen" >>"$work/error"
-    shown=$(grep -o '"reason":"bulk"' "$work/seen" | wc -l)
-    pins=$(counter "$work/counters" 28)
+    shown=$(grep -o "\"reason\":\"$4\"" "$work/seen" | wc -l)
     overflows=$(counter "$work/counters" 4)
+}
+
+# A direction that overflows its ring again and again is pinned, with the reason `bulk`. One that
+# fits, or overflows between many small messages, is not: `bulk KIND PATTERN PINS`.
+bulk() {
+    overflow "$1" "$2" bulk bulk
+    pins=$(counter "$work/counters" 28)
     if [ $code -ne 0 ]; then
         fail "bulk $1 $2 ended with $code" "$work/error"
     elif [ "$pins" -ne "$3" ] || [ "$shown" -ne "$3" ]; then
@@ -171,6 +184,22 @@ bulk() {
         fail "bulk $1 $2: $overflows overflows" "$work/error"
     elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
         fail "bulk $1 $2: no byte went through a ring"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+# Both directions of a connection rest, with the reason `wakeups`, where each message needs a wakeup
+# byte: `rest KIND POLICY DIRECTIONS`.
+rest() {
+    overflow "$1" fits "$2" wakeups
+    pins=$(counter "$work/counters" 29)
+    if [ $code -ne 0 ]; then
+        fail "rest $1 $2 ended with $code" "$work/error"
+    elif [ "$pins" -ne "$3" ] || [ "$shown" -ne "$3" ]; then
+        fail "rest $1 $2: $pins pins, $shown rows" "$work/error"
+    elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
+        fail "rest $1 $2: no byte went through a ring"
     else
         passed=$((passed + 1))
     fi
@@ -214,6 +243,8 @@ for kind in $([ $# -gt 0 ] || echo tcp unix); do
     bulk $kind overflows 1
     bulk $kind fits 0
     bulk $kind mixed 0
+    rest $kind rests 2
+    rest $kind stays 0
 done
 [ $# -gt 0 ] || frees_memory
 for kind in $([ $# -gt 0 ] || echo tcp unix); do
@@ -222,7 +253,7 @@ for kind in $([ $# -gt 0 ] || echo tcp unix); do
         lifetime "$kind" $name
     done
 done
-: >"$work/crowd.policy"
+printf '[test]\nnever-rest = true\n' >"$work/crowd.policy"
 for count in $([ $# -gt 0 ] || echo 1000 10000); do
     for kind in tcp unix; do crowd $kind $count; done
 done

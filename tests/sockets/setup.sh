@@ -27,7 +27,7 @@ export M3_RUNTIME_DIR TMPDIR
 mkdir -m 700 "$work/run"
 
 # A counter of a file of counters, by its index. Index 0 counts the bytes through rings, 4 the
-# overflows, 28 the pins with the reason `bulk`.
+# overflows, 28 and 29 the pins with the reasons `bulk` and `wakeups`.
 counter() {
     od -An -t u8 -j $((520 + 8 * $2)) -N 8 "$1" | tr -d ' '
 }

@@ -35,7 +35,7 @@ inspect() {
     kind=$1
     place=$work/stat-$kind
     mkdir "$place"
-    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" -- \
+    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/bulk" -- \
         "$work/stat" "$kind" "$place" >"$work/error" 2>&1 </dev/null &
     running=$!
     if ! await [ -e "$place/ready" ]; then

@@ -71,7 +71,7 @@ pub const NAMES: [&str; COUNTERS] = [
 ];
 
 /// Counters of pins by reason: [`PinReason`] is the index.
-pub const REASONS: usize = 16;
+pub const REASONS: usize = 32;
 
 /// Processes that one page names; more processes count without a name.
 pub const PROCESSES_MAX: usize = 64;
@@ -91,7 +91,7 @@ pub struct Page {
 }
 
 /// The first word of a page; its last digit is the version.
-pub const MAGIC: u64 = 0x6d33_736f_636b_0002;
+pub const MAGIC: u64 = 0x6d33_736f_636b_0003;
 
 /// Bytes of a page's file.
 pub const PAGE_BYTES: usize = 4096;
@@ -217,6 +217,12 @@ pub fn count_pin(reason: PinReason) {
 #[must_use]
 pub fn read(counter: Counter) -> u64 {
     page().counts[counter as usize].load(Ordering::Relaxed)
+}
+
+/// The pins of this process with a reason.
+#[must_use]
+pub fn read_pins(reason: PinReason) -> u64 {
+    page().pins.get(reason as usize).map_or(0, |count| count.load(Ordering::Relaxed))
 }
 
 /// The content of a page's file.

@@ -34,11 +34,13 @@ pub enum PinReason {
     Sandbox,
     /// One direction overflows its ring again and again.
     Bulk,
+    /// Most messages of one direction needed a wakeup byte. The direction returns to its ring.
+    Wakeups,
 }
 
 impl PinReason {
     /// All reasons, with the names that people and scripts read.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::Policy, "policy"),
         (Self::Option, "option"),
         (Self::Flag, "flag"),
@@ -54,6 +56,7 @@ impl PinReason {
         (Self::Lock, "lock"),
         (Self::Sandbox, "sandbox"),
         (Self::Bulk, "bulk"),
+        (Self::Wakeups, "wakeups"),
     ];
 
     /// Whether the socket's bytes move unseen from now on, so that other processes with the same

@@ -17,6 +17,7 @@
 //! | `wakeup=always` | a wakeup byte for each publish (for tests) |
 //! | `same=1` | both ends may lie in one process (for tests) |
 //! | `bulk=0` | no stream is pinned for its overflows (for tests) |
+//! | `rest=0` | no direction rests for its wakeup bytes (for tests) |
 //! | `uring=pass` | io_uring is let through, else it fails with ENOSYS |
 //! | `filters=N` | filters on system calls that the library works under: those of `m3 sock run` |
 //!
@@ -68,6 +69,7 @@ impl<'a> Policy<'a> {
             "on" => settings.on = switch(value)?,
             "same" => settings.same_process = switch(value)?,
             "bulk" => settings.pins_bulk = switch(value)?,
+            "rest" => settings.rests = switch(value)?,
             "filters" => self.filters = value.parse().ok()?,
             "after" => settings.upgrade_after_calls = value.parse().ok()?,
             "spin" => settings.spin_ns = value.parse().ok().filter(|ns| *ns <= 10_000_000)?,

@@ -18,6 +18,8 @@ pub struct Settings {
     pub same_process: bool,
     /// Whether a stream that overflows its ring again and again stays in the kernel.
     pub pins_bulk: bool,
+    /// Whether a direction whose messages need wakeup bytes rests in the kernel.
+    pub rests: bool,
     /// Whether any connection is upgraded.
     pub on: bool,
 }
@@ -31,6 +33,7 @@ impl Default for Settings {
             spin_ns: 50_000,
             same_process: false,
             pins_bulk: true,
+            rests: true,
             on: true,
         }
     }
@@ -45,6 +48,7 @@ const ALWAYS_WAKE: u32 = 1;
 const SAME_PROCESS: u32 = 2;
 const ON: u32 = 4;
 const PINS_BULK: u32 = 8;
+const RESTS: u32 = 16;
 
 /// Stores the settings. Ring sizes outside of the limits become the nearest allowed size.
 pub(crate) fn store(settings: Settings) {
@@ -57,7 +61,8 @@ pub(crate) fn store(settings: Settings) {
     let switches = switch(settings.always_wake, ALWAYS_WAKE)
         | switch(settings.same_process, SAME_PROCESS)
         | switch(settings.on, ON)
-        | switch(settings.pins_bulk, PINS_BULK);
+        | switch(settings.pins_bulk, PINS_BULK)
+        | switch(settings.rests, RESTS);
     // Release: pairs with the load in `current`.
     SWITCHES.store(switches, Ordering::Release);
 }
@@ -72,6 +77,7 @@ pub(crate) fn current() -> Settings {
         spin_ns: SPIN_NS.load(Ordering::Relaxed),
         same_process: switches & SAME_PROCESS != 0,
         pins_bulk: switches & PINS_BULK != 0,
+        rests: switches & RESTS != 0,
         on: switches & ON != 0,
     }
 }

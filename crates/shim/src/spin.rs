@@ -123,22 +123,39 @@ const FRUITLESS_MAX: u32 = 4;
 /// and one wait in so many spins in any case.
 const RETRY: u32 = 1024;
 
+/// Spins that a wait tries after a connection returned to its ring.
+const RETRIES: u32 = 2;
+/// Connections that returned to their rings.
+static RETURNS: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that a connection returns to its ring: while it rested, no spin could pay.
+pub fn note_return() {
+    RETURNS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// The record of an epoll set, or of poll and select: whether spinning before their waits pays.
 #[derive(Debug)]
 pub struct WaitSpin {
     fruitless: AtomicU32,
+    /// [`RETURNS`], as far as this record knows.
+    returns: AtomicU32,
 }
 
 impl WaitSpin {
     /// A record without a past.
     pub const fn new() -> Self {
-        Self { fruitless: AtomicU32::new(0) }
+        Self { fruitless: AtomicU32::new(0), returns: AtomicU32::new(0) }
     }
 
     /// Whether the next wait should spin.
     pub fn pays(&self) -> bool {
         if pressure::is_on() {
             return false;
+        }
+        let returns = RETURNS.load(Ordering::Relaxed);
+        if self.returns.load(Ordering::Relaxed) != returns {
+            self.returns.store(returns, Ordering::Relaxed);
+            self.fruitless.fetch_min(FRUITLESS_MAX - RETRIES, Ordering::Relaxed);
         }
         let fruitless = self.fruitless.load(Ordering::Relaxed);
         if fruitless < FRUITLESS_MAX {

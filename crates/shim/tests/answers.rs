@@ -40,6 +40,7 @@ fn an_end_that_answers_through_the_kernel_sends_at_once() {
         spin_ns: 0,
         same_process: true,
         pins_bulk: false,
+        rests: false,
         on: true,
     });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

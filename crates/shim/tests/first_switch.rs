@@ -48,6 +48,7 @@ fn a_direction_switches_to_its_ring_only_when_the_kernel_is_empty() {
         spin_ns: 0,
         same_process: true,
         pins_bulk: false,
+        rests: false,
         on: true,
     });
     let (one, other) = UnixStream::pair().unwrap();

@@ -96,6 +96,7 @@ fn garbage_in_the_memory_ends_one_connection_at_most() {
         spin_ns: 1000,
         same_process: true,
         pins_bulk: false,
+        rests: false,
         on: true,
     });
     let mut rng = fastrand::Rng::with_seed(99);

@@ -37,6 +37,7 @@ fn directory() -> &'static Path {
             spin_ns: 0,
             same_process: true,
             pins_bulk: false,
+            rests: false,
             on: true,
         });
         let [one, other] = ends();

@@ -50,6 +50,7 @@ fn a_ring_grows_with_its_messages_and_shrinks_when_it_is_idle() {
         upgrade_after_calls: 0,
         spin_ns: 0,
         same_process: true,
+        rests: false,
         ..Settings::default()
     });
     let (one, other) = UnixStream::pair().unwrap();

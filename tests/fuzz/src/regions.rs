@@ -79,6 +79,7 @@ pub fn regions(bytes: &[u8]) {
             spin_ns: 0,
             same_process: true,
             pins_bulk: true,
+            rests: true,
             on: true,
         });
     });

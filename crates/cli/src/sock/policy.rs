@@ -54,6 +54,7 @@ struct TestSettings {
     always_wakeup: bool,
     same_process: bool,
     never_bulk: bool,
+    never_rest: bool,
 }
 
 /// The policy that is in effect.
@@ -137,6 +138,7 @@ fn to_line(file: &PolicyFile) -> std::result::Result<String, String> {
     word("wakeup", file.test.always_wakeup.then(|| "always".to_owned()));
     word("same", file.test.same_process.then(|| "1".to_owned()));
     word("bulk", file.test.never_bulk.then(|| "0".to_owned()));
+    word("rest", file.test.never_rest.then(|| "0".to_owned()));
     let rules = [
         ("programs", &file.programs),
         ("users", &file.users),
@@ -174,9 +176,10 @@ mod tests {
     fn a_file_becomes_a_line() {
         let text = "upgrade-after = 0\nring-bytes = 64\nspin-us = 20\nio-uring = \"pass\"\n\
             [ports]\nallow = [6379, \"8000-8999\"]\ndeny = [22]\n[programs]\ndeny = [\"sshd\"]\n\
-            [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n";
+            [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n\
+            never-rest = true\n";
         let line = to_line(&toml::from_str(text).unwrap()).unwrap();
-        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always !programs=sshd \
+        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always rest=0 !programs=sshd \
                       ports=6379,8000-8999 !ports=22 paths=/run/";
         assert_eq!(line, wanted);
         assert!(Policy::read(&line).is_ok());

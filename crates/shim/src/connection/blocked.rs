@@ -94,7 +94,7 @@ pub fn seal(half: &impl HalfView, direction: Direction) -> bool {
         Direction::Send => half.seal(),
         Direction::Receive => half.seal_unused(),
     };
-    if sealed && half.load(half::PINNED) == 0 {
+    if sealed && matches!(half.load(half::PINNED), 0 | half::AT_REST) {
         half.store(half::REASON, PinReason::Lock as u64);
         half.store(half::PINNED, 1);
         counters::count_pin(PinReason::Lock);

@@ -10,6 +10,7 @@
 //!     │   │ ring_extent ── reservation         the memory of a ring, by its traffic
 //!     │   │ idle_rings                         memory of idle rings goes back
 //!     │   │ bulk                               streams that overflow again and again
+//!     │   │ wakeup_share ── rest               messages that need wakeup bytes
 //!     ├── ended                              the memory of a connection after its end
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves
@@ -25,6 +26,7 @@ mod mark;
 pub mod pairs;
 mod receive;
 mod reservation;
+mod rest;
 pub mod ring_extent;
 mod ring_half;
 mod send;
@@ -35,3 +37,4 @@ pub mod sweep;
 pub mod unannounced;
 mod upgrade;
 mod used_states;
+mod wakeup_share;

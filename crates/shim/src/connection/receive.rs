@@ -11,7 +11,7 @@ use crate::outcome::Outcome;
 use crate::protocol::pull::{Attempt, ReceivePort, attempt};
 use crate::protocol::settle::{WakeupPort, arm, disarm};
 use crate::protocol::{Corrupt, HalfView, RingState};
-use crate::spin::CallSpin;
+use crate::spin::{self, CallSpin};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::RawFd;
 
@@ -81,6 +81,8 @@ pub struct ReceiveMemory {
     kept_error: AtomicU64,
     /// The slot word that the half is to have; 0 is none.
     pub wanted_slot: AtomicU64,
+    /// The ends of the sender's rests, as far as this end knows.
+    returns: AtomicU64,
     /// The memory of the ring, as this process took it from the system.
     pub(super) reservation: Reservation,
 }
@@ -94,6 +96,7 @@ impl ReceiveMemory {
             refusals: Refusals::new(),
             kept_error: AtomicU64::new(0),
             wanted_slot: AtomicU64::new(0),
+            returns: AtomicU64::new(0),
             reservation: Reservation::new(),
         }
     }
@@ -109,12 +112,27 @@ impl ReceiveMemory {
         (kept != 0).then(|| i32::try_from(kept).unwrap_or(libc::EIO))
     }
 
+    /// Whether an error waits for the next call.
+    pub fn has_error(&self) -> bool {
+        self.kept_error.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes so many ends of rests of the sender: spins before the next ones paid nothing, and may
+    /// pay now.
+    fn note_returns(&self, returns: u64) {
+        if self.returns.swap(returns, Ordering::Relaxed) != returns {
+            self.spin.reset();
+            spin::note_return();
+        }
+    }
+
     /// Forgets the past.
     pub fn reset(&self) {
         self.spin.reset();
         self.sleeps.store(0, Ordering::Relaxed);
         self.kept_error.store(0, Ordering::Relaxed);
         self.wanted_slot.store(0, Ordering::Relaxed);
+        self.returns.store(0, Ordering::Relaxed);
         self.reservation.forget();
     }
 }
@@ -255,6 +273,7 @@ impl Receiver<'_> {
             self.word(half::SUPPRESSION).swap(0, Ordering::SeqCst);
         }
         arm(&self.half, self.memory.wanted_slot.load(Ordering::SeqCst));
+        self.memory.note_returns(self.load(half::RETURNS));
         let polls = self.spin_ns > 0
             && self.may_wait()
             && self.memory.sleeps.load(Ordering::Relaxed) != 0

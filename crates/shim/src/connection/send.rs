@@ -8,6 +8,7 @@ use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
 use super::socket_state::SocketId;
 use super::unannounced;
+use super::wakeup_share::WakeupShare;
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::counters::{self, Counter};
 use crate::kernel::{Errno, file, ready, socket};
@@ -53,6 +54,8 @@ pub struct Sender<'a> {
     pub ring_bytes_max: usize,
     /// The overflows of the ring; `None` where no stream counts as bulk.
     pub bulk: Option<&'a BulkWindow>,
+    /// The wakeup bytes of the messages; `None` where no direction rests for them.
+    pub share: Option<&'a WakeupShare>,
     /// The refusals of sends.
     pub refusals: &'a Refusals,
     /// The longest spin.
@@ -188,6 +191,18 @@ impl Sender<'_> {
         }
     }
 
+    /// Rests in the kernel from now on, under the sender's lock: most messages needed wakeup bytes.
+    fn rest(&self) {
+        // What the kernel carries from now on must not overtake the bytes of the ring.
+        let half = (&self.half, self.memory);
+        if self.load(half::PINNED) == 0 && unannounced::announce_last(self.id, half, self.fd) {
+            self.store(half::REASON, PinReason::Wakeups as u64);
+            self.store(half::PINNED, half::AT_REST);
+            self.switch_to_kernel();
+            counters::count_pin(PinReason::Wakeups);
+        }
+    }
+
     /// The outcome of a call that goes through the kernel as it is; `None` where the ring takes its
     /// bytes. `switch` tries to switch to the ring.
     pub fn kernel_route(&self, switch: impl FnOnce(&RingHalf) -> bool) -> Option<Outcome> {
@@ -241,7 +256,7 @@ impl Sender<'_> {
     }
 
     fn put(&self, cursor: &mut IovCursor<'_>, flags: i32, force: bool) -> Result<Put, Corrupt> {
-        let mut waited = flags & libc::MSG_DONTWAIT != 0;
+        let (mut waited, mut rests) = (flags & libc::MSG_DONTWAIT != 0, false);
         let cpu = u64::from(m3ipc_sys::current_cpu());
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
@@ -261,7 +276,13 @@ impl Sender<'_> {
                     Ok(Published::Full) => {}
                     Err(errno) => return Ok(Put::Refused(errno)),
                 }
+                if let Some(share) = self.share {
+                    rests |= share.note_message(self.load(half::WAKEUPS));
+                }
                 if cursor.left() == 0 {
+                    if rests {
+                        self.rest();
+                    }
                     return Ok(Put::All);
                 }
                 continue;

@@ -8,6 +8,7 @@ mod leave;
 use super::address::SocketName;
 use super::armed_poller::ArmedPoller;
 use super::receive::{ReceiveHalf, receive};
+use super::rest;
 use super::ring_half::Direction;
 use super::send::{SUSPECT, Sender};
 use super::socket_state::{SocketId, SocketState, half_of, phase};
@@ -247,6 +248,7 @@ impl Socket {
             spin: &state.send_spin,
             extent: &state.extent,
             bulk: now.pins_bulk.then_some(&state.bulk),
+            share: (now.rests && !now.always_wake).then_some(&state.share),
             ring_bytes_max: now.ring_bytes as usize,
             refusals: &state.send_refusals,
             spin_ns: u64::from(now.spin_ns),
@@ -316,6 +318,13 @@ impl Socket {
             return Outcome::Kernel;
         }
         let Some(buffers) = buffers else { return Outcome::Kernel };
+        // A peek takes no bytes, which the end of the call would count.
+        if flags & libc::MSG_PEEK == 0
+            && let Some(end) = self.state.joined_end()
+            && rest::begin_receive(self.state, end)
+        {
+            return Outcome::Counted(KernelCall::past_ring(self.id, self.generation));
+        }
         if let Some(outcome) = self.kernel_route_of_receive() {
             return outcome;
         }
@@ -555,9 +564,11 @@ impl Socket {
         } else {
             half.has_ring()
         };
-        // A bulk stream is pinned without the other direction, whose bytes may still use a ring.
-        let is_bulk = half.load(half::REASON) == PinReason::Bulk as u64;
-        if !is_kept || (half.load(half::PINNED) != 0 && !is_bulk) {
+        // One direction alone left its ring; the other may use its own.
+        let is_alone = [PinReason::Bulk, PinReason::Wakeups]
+            .iter()
+            .any(|reason| half.load(half::REASON) == *reason as u64);
+        if !is_kept || (half.load(half::PINNED) != 0 && !is_alone) {
             return None;
         }
         if let Some(value) = set {

@@ -14,6 +14,8 @@
 //! States lie in a table of the library's image. They take no allocation, and a child by fork has
 //! its own copy.
 
+mod kernel_call;
+
 use super::armed_poller::PeerPoller;
 use super::blocked::Refusals;
 use super::bulk::BulkWindow;
@@ -22,13 +24,12 @@ use super::receive::ReceiveMemory;
 use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
 use super::used_states::{self, SOCKETS_MAX};
-use crate::counters::{self, Counter};
+use super::wakeup_share::WakeupShare;
 use crate::kernel::process;
 use crate::memory::layout::half;
 use crate::memory::lock::{self, Deadline};
 use crate::memory::user_directory::UserDirectory;
 use crate::memory::window::Window;
-use crate::outcome::{KernelCall, Outcome};
 use crate::process::{forks, limits};
 use crate::protocol::HalfView;
 use crate::settings;
@@ -81,6 +82,8 @@ pub struct SocketState {
     pub(super) extent: RingExtent,
     /// The overflows of that ring.
     pub(super) bulk: BulkWindow,
+    /// The wakeup bytes of its messages.
+    pub(super) share: WakeupShare,
     pub(super) send_refusals: Refusals,
     /// The head that the last send saw, and the number of sends that saw the same head.
     pub(super) progress: [AtomicU64; 2],
@@ -168,6 +171,7 @@ const fn empty() -> SocketState {
         send_spin: CallSpin::new(),
         extent: RingExtent::new(),
         bulk: BulkWindow::new(),
+        share: WakeupShare::new(),
         send_refusals: Refusals::new(),
         progress: [const { word64() }; 2],
         receives: ReceiveMemory::new(),
@@ -245,78 +249,9 @@ impl SocketId {
     }
 }
 
-/// Bytes of one call that count as a further call: long streams search earlier.
-const BYTES_OF_CALL: usize = 16 * 1024;
 /// Bits of the count of calls, below the generation.
 const GENERATION_SHIFT: u32 = 32;
 const COUNT_MASK: u64 = (1 << GENERATION_SHIFT) - 1;
-
-impl KernelCall {
-    /// Counts a call as under way, past this library.
-    pub(super) fn begin(id: SocketId, direction: Direction) -> Self {
-        let calls = &id.state().in_kernel[direction as usize];
-        let before = calls.fetch_add(1, Ordering::AcqRel);
-        let generation = u32::try_from(before >> GENERATION_SHIFT).unwrap_or(0);
-        let receives = direction == Direction::Receive;
-        Self { socket: id.number(), generation, receives, in_pair: false }
-    }
-
-    /// A send of a socket with a pair, in this use of its state; the caller has raised `SENDING`
-    /// for it.
-    pub(super) fn of_pair(id: SocketId, generation: u32) -> Self {
-        Self { socket: id.number(), generation, receives: false, in_pair: true }
-    }
-
-    /// Says that the call has come back, after so many bytes. Another thread may have closed the
-    /// socket meanwhile, and another socket may have its state.
-    pub fn end(self, bytes: usize) {
-        let Some(id) = SocketId::from_number(self.socket) else { return };
-        let state = id.state();
-        if !self.in_pair {
-            let less = |seen: u64| {
-                let is_own = seen >> GENERATION_SHIFT == u64::from(self.generation);
-                (is_own && seen & COUNT_MASK > 0).then(|| seen - 1)
-            };
-            let calls = &state.in_kernel[usize::from(self.receives)];
-            let ended = calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-            if ended.is_ok() && bytes >= BYTES_OF_CALL {
-                let more = u32::try_from(bytes / BYTES_OF_CALL).unwrap_or(u32::MAX >> 8);
-                state.search.calls.fetch_add(more, Ordering::Relaxed);
-            }
-            return;
-        }
-        // SeqCst: pairs with `free`, which changes the generation and then waits for this thread.
-        state.ending.fetch_add(1, Ordering::SeqCst);
-        if state.generation.load(Ordering::SeqCst) == self.generation
-            && let Some(end) = state.end()
-        {
-            let half = half_of(end, Direction::Send);
-            half.add(half::KERNEL, bytes as u64);
-            counters::add(Counter::KernelBytes, bytes as u64);
-            half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
-        }
-        state.ending.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Outcome {
-    /// Makes the real call where the kernel must do it.
-    ///
-    /// # Errors
-    /// The error number of the call.
-    pub fn or_real(self, real: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
-        match self {
-            Self::Done(bytes) => Ok(bytes),
-            Self::Failed(errno) => Err(errno),
-            Self::Kernel => real(),
-            Self::Counted(call) => {
-                let result = real();
-                call.end(result.unwrap_or(0));
-                result
-            }
-        }
-    }
-}
 
 impl SocketState {
     fn begin(&self, first: u32, is_unix: bool) {
@@ -343,6 +278,7 @@ impl SocketState {
         self.joining.store(0, Ordering::Relaxed);
         self.extent.forget();
         self.bulk.reset();
+        self.share.reset();
         self.peer_poller.reset();
         self.send_spin.reset();
         self.receives.reset();
@@ -533,6 +469,7 @@ mod tests {
     use super::*;
     use crate::kernel::file::File;
     use crate::memory::layout::PAIR_BYTES;
+    use crate::outcome::KernelCall;
 
     #[test]
     fn states_are_claimed_once_and_freed() {

@@ -6,11 +6,12 @@
 //! close), such bytes get a wakeup byte, unless the loop has reported them. The order of the kernel
 //! is then the order in which the sends returned.
 
-use super::ring_half::Direction;
+use super::ring_half::{Direction, RingHalf};
 use super::socket_state::{SocketId, half_of};
 use crate::kernel::{Errno, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, LockResult, SHORT_NS};
+use crate::memory::window::PairMemory;
 use crate::process::limits;
 use crate::protocol::HalfView;
 use crate::protocol::publish::UNASKED_MAX;
@@ -108,8 +109,33 @@ fn announce_one(id: SocketId, limit_ns: u64) {
     let fd = state.sending_fd.load(Ordering::Relaxed);
     // The program may have closed this descriptor of the socket, and reused its number.
     let is_own = socket::cookie(fd) == Ok(state.search.cookie.load(Ordering::Relaxed));
-    if !is_own || state.peer_poller.is_delivered(end.memory, slot) {
-        return;
+    if is_own {
+        announce_held(id, (&half, end.memory), slot, fd);
+    }
+}
+
+/// Before a direction leaves its ring, under the sender's lock: no wakeup byte may follow the bytes
+/// of the kernel. Whether the receiver learns of all bytes in the ring.
+pub(super) fn announce_last(id: SocketId, half: (&RingHalf, PairMemory), fd: RawFd) -> bool {
+    let slot = half.0.load(half::POLLER_SLOT);
+    if slot == 0 || half.0.wakeups_in_kernel() >= UNASKED_MAX {
+        return true;
+    }
+    announce_before(id);
+    announce_held(id, half, slot, fd)
+}
+
+/// The same for a half whose lock the caller holds, by a descriptor of its socket. Whether the
+/// receiver learns of the bytes.
+fn announce_held(
+    id: SocketId,
+    (half, memory): (&RingHalf, PairMemory),
+    slot: u64,
+    fd: RawFd,
+) -> bool {
+    let state = id.state();
+    if state.peer_poller.is_delivered(memory, slot) {
+        return true;
     }
     let wakeups = half.word(half::WAKEUPS);
     wakeups.fetch_add(1, Ordering::SeqCst);
@@ -117,18 +143,20 @@ fn announce_one(id: SocketId, limit_ns: u64) {
     // A receiver that has taken all bytes leaves no wakeup byte: it saw the count, or is seen here.
     let has_bytes = half.ring().is_ok_and(|ring| ring.filled > 0);
     if has_bytes {
-        state.peer_poller.withdraw(end.memory, slot);
+        state.peer_poller.withdraw(memory, slot);
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     let sent = if has_bytes { socket::send_bytes(fd, &[0], flags).map(drop) } else { Ok(()) };
     if !has_bytes || sent.is_err() {
         wakeups.fetch_sub(1, Ordering::SeqCst);
     }
-    if sent.is_err_and(loses_event) && note(id, fd) {
+    let is_lost = sent.is_err_and(loses_event);
+    if is_lost && note(id, fd) {
         let stamp = || half.store(half::STAMP, monotonic_ns());
         // Where a thread of the receiver sleeps now, its wakeup is the next send's.
-        state.peer_poller.offer(end.memory, slot, stamp);
+        state.peer_poller.offer(memory, slot, stamp);
     }
+    !is_lost
 }
 
 /// Whether the receiver learns of its bytes from no event of its kernel where a wakeup byte failed

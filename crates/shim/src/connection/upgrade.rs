@@ -6,6 +6,7 @@ use super::blocked::seal;
 use super::mark;
 use super::pairs::{self, NoPair, PairEnd};
 use super::receive::ReceiveHalf;
+use super::rest;
 use super::ring_half::{Direction, RingHalf};
 use super::sock_diag;
 use super::socket_state::SocketState;
@@ -166,6 +167,9 @@ pub fn switch_to_ring(
     half: &RingHalf,
     settings: &Settings,
 ) -> bool {
+    if half.load(half::PINNED) == half::AT_REST && !rest::is_over(state, fd, half) {
+        return false;
+    }
     let is_idle = half.load(half::ATTACHED) == 1
         && half.load(half::PINNED) == 0
         && half.load(half::SENDING) == 0
@@ -179,13 +183,19 @@ pub fn switch_to_ring(
             return false;
         }
         let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
-        return is_drained() && half.switch_to_ring();
+        return is_drained() && rest::switch_to_ring(half, end);
     }
-    state.first_switch.is_due() && first_switch(state, fd, half, settings)
+    state.first_switch.is_due() && first_switch(state, fd, end, half, settings)
 }
 
 #[cold]
-fn first_switch(state: &SocketState, fd: RawFd, half: &RingHalf, settings: &Settings) -> bool {
+fn first_switch(
+    state: &SocketState,
+    fd: RawFd,
+    end: PairEnd,
+    half: &RingHalf,
+    settings: &Settings,
+) -> bool {
     // The other socket has received all bytes that were sent, and its program has read them.
     if socket::ioctl_number(fd, libc::TIOCOUTQ) != Ok(0) {
         return false;
@@ -209,7 +219,7 @@ fn first_switch(state: &SocketState, fd: RawFd, half: &RingHalf, settings: &Sett
     // counts are equal here.
     half.store(half::KERNEL_TAKEN, half.load(half::KERNEL));
     half.store(half::RING_BYTES, first as u64);
-    if !half.switch_to_ring() {
+    if !rest::switch_to_ring(half, end) {
         half.store(half::RING_BYTES, 0);
         return false;
     }

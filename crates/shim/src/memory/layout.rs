@@ -97,8 +97,10 @@ pub mod half {
     /// Bytes of the ring, set at the first switch to it. The sender changes them while the ring is
     /// empty.
     pub const RING_BYTES: usize = 48;
-    /// Not 0: never again through the ring.
+    /// Not 0: not through the ring, for a while ([`AT_REST`]) or for good.
     pub const PINNED: usize = 56;
+    /// The value of [`PINNED`] while the sender rests in the kernel.
+    pub const AT_REST: u64 = 2;
     // The line of notification suppression.
     /// See `m3ipc_link::notification`.
     pub const SUPPRESSION: usize = 64;
@@ -125,6 +127,8 @@ pub mod half {
     pub const EDGES: usize = 168;
     /// The poller slot of this half, see `SlotWord`; 0 is none.
     pub const POLLER_SLOT: usize = 176;
+    /// Receives that are in the kernel, past the ring: the direction must not switch to it.
+    pub const RECEIVING: usize = 184;
     // Counters.
     /// Wakeup bytes that were not needed.
     pub const SPARED: usize = 192;
@@ -136,4 +140,6 @@ pub mod half {
     pub const LATENCY: [usize; 2] = [216, 224];
     /// Not 0: the socket has `TCP_NODELAY`, and the program's own setting is in [`LATENCY`].
     pub const AT_ONCE: usize = 232;
+    /// Ends of rests: the sender tries the ring again.
+    pub const RETURNS: usize = 240;
 }

@@ -43,6 +43,7 @@ impl Plan {
             spin_ns: self.spin_ns,
             same_process: false,
             pins_bulk: false,
+            rests: true,
             on: true,
         });
     }

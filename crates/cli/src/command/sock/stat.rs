@@ -25,7 +25,8 @@ Second table: their connections, a row per direction.
              ring     shared memory
              kernel   the ring was full; the kernel, until the receiver has caught up
              not yet  the kernel; no byte went through the ring so far
-             pinned   the kernel for good, and why (docs/sockets.md lists the reasons)
+             pinned   the kernel, and why (docs/sockets.md lists the reasons): `wakeups`
+                      for a while, all others for good
   RING       bytes that went through the ring         WAITING  bytes that lie in the ring
   KERNEL     bytes that went through the kernel since the first use of the ring
   WAKEUPS    wakeup bytes that were sent              SPARED   wakeup bytes that were not needed

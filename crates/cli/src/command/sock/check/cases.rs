@@ -34,9 +34,10 @@ const NGINX: CommandLine = Words("nginx -c {dir}/nginx.conf -e {dir}/errors -p {
 const PAGE: (&str, &str) = ("index.html", "a page of a few bytes, as many servers send it\n");
 const WRK: CommandLine =
     Words("wrk -t1 -c10 -d{seconds}s --latency http://127.0.0.1:{port}/index.html");
-/// A connection for each request.
-const WRK_CLOSE: CommandLine = Words(
-    "wrk -t1 -c10 -d{seconds}s --latency -H Connection:close http://127.0.0.1:{port}/index.html",
+/// A connection for each request. wrk leaves out a header without a space behind its colon.
+const WRK_CLOSE: CommandLine = Script(
+    "exec wrk -t1 -c10 -d{seconds}s --latency -H 'Connection: close' \
+     http://127.0.0.1:{port}/index.html",
 );
 
 const POSTGRES: CommandLine =

@@ -1,0 +1,189 @@
+//! Directions whose messages need wakeup bytes: the ring only costs, and the kernel is better.
+//!
+//! A wakeup byte costs as much as a small message of the kernel. The copies through the ring, and
+//! the receive of the byte, come on top. So the ring gains by the messages that need no wakeup
+//! byte. The sender keeps a balance: a message with a wakeup byte is a point against the ring, a
+//! message without one is a point for it. With [`AGAINST`] points against the ring the direction
+//! rests in the kernel. Up to [`FOR_MAX`] points of better times count: a ring that mostly pays
+//! outlives a burst.
+//!
+//! The cause may pass: other programs wanted the CPUs, or the receiver was idle. So a direction
+//! returns to the ring after some sends. It rests for four times as many sends each time, up to
+//! [`REST_MAX`], until its ring has all points for it. A return that does not pay costs about
+//! [`AGAINST`] messages.
+//!
+//! The count of wakeup bytes comes from shared memory, and may have any value.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// Points against the ring, with which a direction rests.
+const AGAINST: i32 = 32;
+/// Points for the ring at most.
+const FOR_MAX: i32 = 256;
+/// Wakeup bytes that count for one message at most: its own, and one before a send past the ring.
+const WAKEUPS_MAX: u64 = 2;
+/// Sends of the first rest, and of the longest.
+const REST_MIN: u32 = 1_024;
+const REST_MAX: u32 = 65_536;
+/// Each rest is so many times as long as the last one.
+const REST_FACTOR: u32 = 4;
+
+/// The balance of one direction, and its rest. The sender's lock guards it.
+#[derive(Debug)]
+pub struct WakeupShare {
+    /// Points against the ring; points for it are negative.
+    balance: AtomicI32,
+    /// The wakeup bytes that had been sent at the last message.
+    wakeups: AtomicU64,
+    /// Sends that are left of the rest.
+    left: AtomicU32,
+    /// Sends of the last rest; 0 is none.
+    last: AtomicU32,
+}
+
+impl WakeupShare {
+    /// No messages: all zeros.
+    pub(super) const fn new() -> Self {
+        Self {
+            balance: AtomicI32::new(0),
+            wakeups: AtomicU64::new(0),
+            left: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+        }
+    }
+
+    /// Forgets the direction of before.
+    pub(super) fn reset(&self) {
+        self.begin(0);
+        self.left.store(0, Ordering::Relaxed);
+        self.last.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes a message in the ring, after so many wakeup bytes, ever. Whether the direction rests
+    /// from now on.
+    #[inline]
+    pub(super) fn note_message(&self, wakeups: u64) -> bool {
+        let before = self.wakeups.load(Ordering::Relaxed);
+        self.wakeups.store(wakeups, Ordering::Relaxed);
+        let points = match wakeups.wrapping_sub(before).min(WAKEUPS_MAX) {
+            0 => -1,
+            1 => 1,
+            _ => 3,
+        };
+        let balance = (self.balance.load(Ordering::Relaxed) + points).max(-FOR_MAX);
+        self.balance.store(balance, Ordering::Relaxed);
+        if balance == -FOR_MAX {
+            self.last.store(0, Ordering::Relaxed);
+        }
+        let rests = balance >= AGAINST;
+        if rests {
+            self.begin_rest();
+        }
+        rests
+    }
+
+    #[cold]
+    fn begin_rest(&self) {
+        let last = self.last.load(Ordering::Relaxed);
+        let next =
+            if last == 0 { REST_MIN } else { last.saturating_mul(REST_FACTOR).min(REST_MAX) };
+        self.last.store(next, Ordering::Relaxed);
+        self.left.store(next, Ordering::Relaxed);
+        self.balance.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes a send of a direction at rest; whether the rest is over.
+    #[inline]
+    pub(super) fn note_send_at_rest(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left == 0
+    }
+
+    /// Makes the rest longer by the shortest rest.
+    pub(super) fn rest_on(&self) {
+        self.left.store(REST_MIN, Ordering::Relaxed);
+    }
+
+    /// Begins anew in the ring, after so many wakeup bytes, ever.
+    pub(super) fn begin(&self, wakeups: u64) {
+        self.balance.store(0, Ordering::Relaxed);
+        self.wakeups.store(wakeups, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends messages of which `woken` in ten need a wakeup byte; the message that begins a rest.
+    fn messages_until_rest(share: &WakeupShare, woken: u64, most: u64) -> Option<u64> {
+        let mut wakeups = share.wakeups.load(Ordering::Relaxed);
+        (1..=most).find(|message| {
+            wakeups += u64::from(message % 10 < woken);
+            share.note_message(wakeups)
+        })
+    }
+
+    fn sends_at_rest(share: &WakeupShare) -> u32 {
+        (0..).find(|_send| share.note_send_at_rest()).unwrap()
+    }
+
+    #[test]
+    fn a_direction_rests_where_most_messages_need_a_wakeup_byte() {
+        for woken in 0..=5 {
+            assert_eq!(messages_until_rest(&WakeupShare::new(), woken, 10_000), None);
+        }
+        assert_eq!(messages_until_rest(&WakeupShare::new(), 10, 10_000), Some(32));
+        let slowly = messages_until_rest(&WakeupShare::new(), 7, 10_000).unwrap();
+        assert!((32..100).contains(&slowly), "{slowly}");
+    }
+
+    #[test]
+    fn a_ring_that_pays_outlives_a_burst() {
+        let share = WakeupShare::new();
+        assert_eq!(messages_until_rest(&share, 0, 1_000), None);
+        assert_eq!(messages_until_rest(&share, 10, 10_000), Some(256 + 32));
+    }
+
+    #[test]
+    fn each_rest_is_longer_up_to_a_limit() {
+        let share = WakeupShare::new();
+        let rests: Vec<u32> = (0..6)
+            .map(|_rest| {
+                assert_eq!(messages_until_rest(&share, 10, 10_000), Some(32));
+                sends_at_rest(&share)
+            })
+            .collect();
+        assert_eq!(rests, [1024, 4096, 16_384, 65_536, 65_536, 65_536]);
+        share.rest_on();
+        assert_eq!(sends_at_rest(&share), REST_MIN);
+    }
+
+    #[test]
+    fn a_direction_whose_ring_pays_rests_shortly_again() {
+        let share = WakeupShare::new();
+        for _rest in 0..2 {
+            messages_until_rest(&share, 10, 10_000);
+        }
+        assert_eq!(messages_until_rest(&share, 0, 255), None);
+        messages_until_rest(&share, 10, 10_000);
+        assert_eq!(sends_at_rest(&share), 16_384);
+        assert_eq!(messages_until_rest(&share, 0, 256), None);
+        messages_until_rest(&share, 10, 10_000);
+        assert_eq!(sends_at_rest(&share), REST_MIN);
+    }
+
+    #[test]
+    fn any_counts_in_shared_memory_are_harmless() {
+        let share = WakeupShare::new();
+        for wakeups in [u64::MAX, 0, 1, u64::MAX - 1, 1 << 63] {
+            for _message in 0..400 {
+                share.note_message(wakeups);
+            }
+        }
+        share.begin(u64::MAX);
+        assert!(!share.note_message(3));
+        assert_eq!(share.balance.load(Ordering::Relaxed), 3, "the count wraps");
+    }
+}
