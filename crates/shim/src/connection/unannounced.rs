@@ -82,15 +82,19 @@ fn announce_others(own: Option<SocketId>) {
             // A send of another thread notes the socket again, before it sets its bit.
             id.state().unannounced.store(0, Ordering::SeqCst);
             // The holder of one lock must not wait for another.
-            announce_one(id, if own.is_some() { 0 } else { SHORT_NS });
+            if !announce_one(id, if own.is_some() { 0 } else { SHORT_NS }) {
+                // The next caller that holds no lock finds it again, also behind a dead holder.
+                note(id, id.state().sending_fd.load(Ordering::Relaxed));
+            }
         }
     }
 }
 
-/// Sends the wakeup byte of a socket, unless its receiver needs none.
-fn announce_one(id: SocketId, limit_ns: u64) {
+/// Sends the wakeup byte of a socket, unless its receiver needs none. `false` where the lock is
+/// taken.
+fn announce_one(id: SocketId, limit_ns: u64) -> bool {
     let state = id.state();
-    let Some(end) = state.joined_end() else { return };
+    let Some(end) = state.joined_end() else { return true };
     let half = half_of(end, Direction::Send);
     let send_lock = half.lock(half::SEND_LOCK);
     let held = match limit_ns {
@@ -100,11 +104,11 @@ fn announce_one(id: SocketId, limit_ns: u64) {
             LockResult::Own | LockResult::Busy => None,
         },
     };
-    let Some(_held) = held else { return };
+    let Some(_held) = held else { return false };
     let slot = half.load(half::POLLER_SLOT);
     // A byte that lies in the kernel already is no edge for epoll.
     if slot == 0 || !half.in_ring() || half.wakeups_in_kernel() >= UNASKED_MAX {
-        return;
+        return true;
     }
     let fd = state.sending_fd.load(Ordering::Relaxed);
     // The program may have closed this descriptor of the socket, and reused its number.
@@ -112,6 +116,7 @@ fn announce_one(id: SocketId, limit_ns: u64) {
     if is_own {
         announce_held(id, (&half, end.memory), slot, fd);
     }
+    true
 }
 
 /// Before a direction leaves its ring, under the sender's lock: no wakeup byte may follow the bytes

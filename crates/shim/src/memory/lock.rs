@@ -273,6 +273,12 @@ mod tests {
         AtomicU64::new(process_word(thread, at_ticks))
     }
 
+    /// Keeps tests that compare the counter of the process apart.
+    fn alone() -> std::sync::MutexGuard<'static, ()> {
+        static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
     #[test]
     fn the_lock_of_a_dead_thread_is_taken_over() {
         prepare();
@@ -304,6 +310,8 @@ mod tests {
     fn a_wait_for_a_living_thread_ends() {
         prepare();
         let word = word_of(std::os::unix::process::parent_id(), process::now_ticks());
+        let _alone = alone();
+        let _alone = alone();
         let before = counters::read(Counter::LockTimeouts);
         assert!(matches!(take(&word, || 1_000_000), LockResult::Busy));
         assert!(counters::read(Counter::LockTimeouts) > before);
@@ -312,6 +320,7 @@ mod tests {
     #[test]
     fn a_close_waits_for_threads_of_its_process_and_seldom_in_vain() {
         prepare();
+        let _alone = alone();
         let before = counters::read(Counter::LockTimeouts);
         let_own_threads_end(&word_of(std::os::unix::process::parent_id(), process::now_ticks()));
         assert_eq!(counters::read(Counter::LockTimeouts), before, "the lock of another process");
@@ -327,11 +336,13 @@ mod tests {
             ready.wait();
             let_own_threads_end(&word);
             let after = counters::read(Counter::LockTimeouts);
+            (0..50).for_each(|_| let_own_threads_end(&word));
+            let at_end = counters::read(Counter::LockTimeouts);
+            // A failed assertion before this would leave the thread at its barrier.
+            end.wait();
             assert_eq!(after, before + 1);
             assert!(NEXT_WAIT_NS.load(Ordering::Relaxed) > 0);
-            (0..50).for_each(|_| let_own_threads_end(&word));
-            assert!(counters::read(Counter::LockTimeouts) <= after + 1, "no wait for a second");
-            end.wait();
+            assert!(at_end <= after + 1, "no wait for a second");
         });
         let_own_threads_end(&word);
     }
