@@ -42,7 +42,7 @@ fn exchange(from: &End, to: &End, bytes: usize) {
 
 #[test]
 fn a_ring_grows_with_its_messages_and_shrinks_when_it_is_idle() {
-    let home = PathBuf::from(format!("/dev/shm/m3-ring-memory-{}", std::process::id()));
+    let home = PathBuf::from(format!("/dev/shm/m3sock-test-{}", std::process::id()));
     std::fs::create_dir(&home).unwrap();
     // SAFETY: the only thread that looks at the environment.
     unsafe { std::env::set_var("M3_RUNTIME_DIR", &home) };

@@ -203,12 +203,11 @@ impl Endpoint {
         self.membership.check_bound()?;
         let deadline = limit.deadline();
         self.disarm();
-        self.session.page().set_blocked(WaitCall::Wait, about);
-        self.session
-            .page()
-            .set_sleep_start(m3ipc_sys::monotonic_ns(), m3ipc_sys::thread_id().cast_unsigned());
+        let (now_ns, tid) = (m3ipc_sys::monotonic_ns(), m3ipc_sys::thread_id().cast_unsigned());
+        self.session.begin_wait(WaitCall::Wait, about);
+        self.session.begin_sleep(WaitCall::Wait, about, now_ns, tid);
         let result = self.await_ticket(&what, deadline);
-        self.session.page().set_running();
+        self.session.end_wait();
         result
     }
 

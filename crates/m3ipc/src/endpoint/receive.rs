@@ -481,9 +481,15 @@ impl Endpoint {
                 Err(CallStop::Replaced) => {}
                 Err(CallStop::Failed(fail)) if fail.code == Code::Again && self.arm() => {
                     let late = self.poll_settled(|endpoint| {
-                        endpoint.poll_one(index, &mut *buffer).map_err(Fail::from)
+                        match endpoint.poll_one(index, &mut *buffer) {
+                            Err(CallStop::Replaced) => Ok(Some(None)),
+                            other => Ok(other?.map(Some)),
+                        }
                     });
-                    return late?.ok_or(fail);
+                    // A later link may have the message.
+                    if let Some(received) = late?.ok_or(fail)? {
+                        return Ok(received);
+                    }
                 }
                 other => return Ok(other?),
             }

@@ -311,7 +311,6 @@ mod tests {
         prepare();
         let word = word_of(std::os::unix::process::parent_id(), process::now_ticks());
         let _alone = alone();
-        let _alone = alone();
         let before = counters::read(Counter::LockTimeouts);
         assert!(matches!(take(&word, || 1_000_000), LockResult::Busy));
         assert!(counters::read(Counter::LockTimeouts) > before);
