@@ -32,16 +32,15 @@ done
 
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
-# Small rings overflow again and again, and streams must return to them. No direction rests for its
-# wakeup bytes there: that is left to the largest rings.
-small='[test]\nnever-bulk = true\nnever-rest = true\n'
+# Small rings overflow again and again, and streams must return to them.
+small='[test]\nnever-bulk = true\n'
 printf "%s\nring-bytes = 64\n$small" "$common" >"$work/tiny"
 printf "%s\nring-bytes = 256\n${small}always-wakeup = true\n" "$common" >"$work/wakeup"
 printf '%s\n[test]\nsame-process = true\n' "$common" >"$work/same"
-printf '%s\n[test]\nnever-rest = true\n' "$common" >"$work/bulk"
+echo "$common" >"$work/bulk"
 # Nobody spins, so each message needs a wakeup byte.
-printf '%s\nspin-us = 0\n' "$common" >"$work/rests"
-printf '%s\nspin-us = 0\n[test]\nnever-rest = true\n' "$common" >"$work/stays"
+printf '%s\nspin-us = 0\nrest-in-kernel = true\n' "$common" >"$work/rests"
+printf '%s\nspin-us = 0\n' "$common" >"$work/stays"
 
 fail() {
     failed=$((failed + 1))
@@ -253,7 +252,7 @@ for kind in $([ $# -gt 0 ] || echo tcp unix); do
         lifetime "$kind" $name
     done
 done
-printf '[test]\nnever-rest = true\n' >"$work/crowd.policy"
+: >"$work/crowd.policy"
 for count in $([ $# -gt 0 ] || echo 1000 10000); do
     for kind in tcp unix; do crowd $kind $count; done
 done

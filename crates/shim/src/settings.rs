@@ -33,7 +33,7 @@ impl Default for Settings {
             spin_ns: 50_000,
             same_process: false,
             pins_bulk: true,
-            rests: true,
+            rests: false,
             on: true,
         }
     }
