@@ -174,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_file_becomes_a_line() {
-        let text = "upgrade-after = 0\nring-bytes = 64\nspin-us = 20\nrest-in-kernel = true\nio-uring = \"pass\"\n\
+        let text = "upgrade-after = 0\nring-bytes = 64\nspin-us = 20\n\
+            rest-in-kernel = true\nio-uring = \"pass\"\n\
             [ports]\nallow = [6379, \"8000-8999\"]\ndeny = [22]\n[programs]\ndeny = [\"sshd\"]\n\
             [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n";
         let line = to_line(&toml::from_str(text).unwrap()).unwrap();

@@ -215,8 +215,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Lets the daemon ring the doorbell of the peer, and takes a sender for later rings. `false` if
-    /// the daemon may not have got the request. Its reply may come too late: it rings before.
+    /// Lets the daemon ring the doorbell of the peer, and takes a sender for later rings. `false`
+    /// if the daemon may not have got the request. Its reply may come too late: it rings before.
     pub(super) fn request_ring(&mut self) -> bool {
         let request = Request::DoorbellSender(self.peer.address().0);
         match self.session.control_mut().request_soon(&request, u64::MAX) {
