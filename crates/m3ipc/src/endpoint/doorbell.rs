@@ -12,6 +12,7 @@ use crate::error::{Fail, NodeError};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Code};
 use m3ipc_link::WaitMode;
+use m3ipc_link::waiting::EndsWait;
 use m3ipc_sys::{DoorbellReceiver, Poll, WaitOutcome};
 use m3ipc_wire::Request;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -258,6 +259,42 @@ impl Endpoint {
             return Ok(WaitOutcome::Changed);
         }
         doorbell.sleep(self.session.control(), until_ns)
+    }
+
+    /// Wakes the peer of this index after a publication of the fast path, where it may sleep.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wake_if_ended(&mut self, index: u32, ends: EndsWait) {
+        self.conversation(index).wake_if_ended(ends);
+        self.ring_again();
+    }
+
+    /// Repeats failed rings. After each publication of a call, and in sleeps.
+    #[inline]
+    pub(super) fn ring_again(&mut self) {
+        if self.session.failed_rings_mut().any() {
+            self.ring_if_due();
+        }
+    }
+
+    #[cold]
+    fn ring_if_due(&mut self) {
+        if self.session.failed_rings_mut().is_due() {
+            // If the daemon died, the peer may have returned to its successor already.
+            self.reattach_soon();
+            self.repeat_rings();
+        }
+    }
+
+    /// Repeats the rings until one fails again.
+    pub(super) fn repeat_rings(&mut self) {
+        while let Some(peer) = self.session.failed_rings_mut().next() {
+            // A dead peer needs no ring.
+            let Some(index) = self.peers.find(peer) else { continue };
+            if !self.conversation(index).request_ring() {
+                return self.session.failed_rings_mut().add(peer);
+            }
+        }
     }
 }
 
