@@ -127,10 +127,23 @@ impl Server {
                 Some(pages) if pages.is_return && !pages.sealed => {
                     self.complete_tickets(&pages.tickets, id.address.0);
                 }
-                _ => self.unbind_endpoint(id),
+                _ => self.unbind_closed(id),
             }
         }
         self.start_idle_timer();
+    }
+
+    /// Unbinds an endpoint whose connection has closed. The end of a process closes its connection
+    /// too, perhaps ahead of the other reports; a program that executes another one goes on.
+    fn unbind_closed(&mut self, id: MemberId) {
+        let Ok(deaths) = self.node.unbind(id) else { return };
+        let lives = |Death { member, .. }: &Death| {
+            m3ipc_sys::is_ending(member.pid, member.tid) == Ok(false)
+        };
+        if !deaths.iter().all(lives) {
+            self.log_deaths(&deaths);
+        }
+        self.announce_deaths(&deaths);
     }
 
     /// Unbinds an endpoint, without a check of the caller.
