@@ -137,10 +137,11 @@ impl Server {
     /// too, perhaps ahead of the other reports; a program that executes another one goes on.
     fn unbind_closed(&mut self, id: MemberId) {
         let Ok(deaths) = self.node.unbind(id) else { return };
-        let lives = |Death { member, .. }: &Death| {
-            m3ipc_sys::is_ending(member.pid, member.tid) == Ok(false)
+        // A process that cannot be looked at is not called dead.
+        let has_died = |Death { member, .. }: &Death| {
+            matches!(m3ipc_sys::is_ending(member.pid, member.tid), Ok(true) | Err(Errno::SRCH))
         };
-        if !deaths.iter().all(lives) {
+        if deaths.iter().any(has_died) {
             self.log_deaths(&deaths);
         }
         self.announce_deaths(&deaths);

@@ -20,7 +20,9 @@ pub(super) struct FailedRings {
 impl FailedRings {
     /// Notes that the ring of this peer has failed.
     pub(super) fn add(&mut self, peer: Address) {
-        self.peers.push(peer);
+        if !self.peers.contains(&peer) {
+            self.peers.push(peer);
+        }
     }
 
     /// Whether there are any.
@@ -39,8 +41,13 @@ impl FailedRings {
         is_due
     }
 
-    /// The next peer to ring. A ring that fails is [added](Self::add) again.
+    /// The next peer to ring. A ring that fails is [added](Self::add) again. After the last one,
+    /// the next failure is repeated at once.
     pub(super) fn next(&mut self) -> Option<Address> {
-        self.peers.pop()
+        let peer = self.peers.pop();
+        if peer.is_none() {
+            self.due_ns = 0;
+        }
+        peer
     }
 }
