@@ -1,6 +1,6 @@
 //! Calls without a safe form: shared pages, inherited descriptors, the cycle counter, resources.
 //!
-//! Message queues are in [`queues`], copies between processes in [`copies`], mappings of files in
+//! The C library is in [`c_library`], message queues are in [`queues`], copies between processes in [`copies`], mappings of files in
 //! [`mapping`], epoll in [`epoll`].
 //!
 //! # Safety
@@ -9,6 +9,7 @@
 //! once, by the process that inherited it and got its number.
 #![allow(unsafe_code)]
 
+pub mod c_library;
 pub mod copies;
 pub mod epoll;
 pub mod mapping;

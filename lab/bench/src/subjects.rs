@@ -1,6 +1,7 @@
 //! The registry: all subjects, by suite.
 
 mod area;
+mod c_library;
 mod channel;
 mod copy;
 mod ipc;
@@ -14,6 +15,7 @@ mod sock;
 use crate::job::SuiteName;
 use crate::subject::Subject;
 
+pub use c_library::left_out as c_left_out;
 pub use m3ipc::most_clients;
 pub use node::{directory as node_directory, end as end_node};
 pub use phases::{Costs, OURS, record as phase_record};
@@ -25,7 +27,7 @@ pub const M3IPC: &dyn Subject = &m3ipc::M3ipc;
 /// All subjects of a suite, ours first.
 pub fn all(suite: SuiteName) -> Vec<&'static dyn Subject> {
     match suite {
-        SuiteName::Ipc => [M3IPC].into_iter().chain(ipc::all()).collect(),
+        SuiteName::Ipc => [M3IPC, &c_library::CCalls].into_iter().chain(ipc::all()).collect(),
         SuiteName::Copy => copy::all(),
         SuiteName::Area => area::all(),
         SuiteName::Sock => sock::all(),

@@ -48,6 +48,8 @@ pub mod names {
     pub const FRAGMENTATION: &str = "fragmentation";
     /// The floor that every promised exchange of messages contains: the bare sketch of it.
     pub const SKETCH: &str = "sketch";
+    /// m3ipc by the calls of its C library.
+    pub const C_CALLS: &str = "m3ipc-c";
     /// The floor of one cache line that two CPUs pass to each other.
     pub const BOUNCE: &str = "bounce";
     /// Test of a connection up to its first answer.

@@ -6,7 +6,7 @@
 use super::promise::Bound::{AtLeast, AtMost};
 use super::promise::Promise;
 use crate::host::HostKind;
-use crate::names::{BOUNCE, SKETCH};
+use crate::names::{BOUNCE, C_CALLS, SKETCH};
 use crate::results::{Results, Row};
 use crate::schema::{Family, Placement, Wait};
 
@@ -15,7 +15,7 @@ const DEFAULT: [Wait; 2] = [Wait::Adaptive, Wait::Block];
 const AWAKE: [Wait; 2] = [Wait::Spin, Wait::Adaptive];
 
 /// The promises.
-pub const PROMISES: [Promise; 13] = [
+pub const PROMISES: [Promise; 14] = [
     Promise::ratio("P1", "(a) IPC2, two cores, spin, / bounce", AtMost(1.2), |r| {
         to_floor(r, "ipc2", BOUNCE)
     })
@@ -26,6 +26,9 @@ pub const PROMISES: [Promise; 13] = [
     })
     .stretch(1.3)
     .unless(|r| changing(r, "ipc2")),
+    Promise::ratio("P1", "(c) IPC2 in C / in Rust, two CPUs, spin", AtMost(1.1), c_to_rust)
+        .stretch(1.0)
+        .unless(|r| changing(r, "ipc2")),
     Promise::ratio("P2", "best of the kernel / IPC2, two CPUs, awake", AtLeast(25.0), two_cpus)
         .stretch(40.0),
     Promise::ratio("P3", "(a) IPC2, one CPU, adaptive, / sched_yield", AtMost(1.2), |r| {
@@ -74,6 +77,14 @@ fn to_floor(results: &Results, test: &str, floor: &str) -> Option<f64> {
     let floor =
         floors.find(|row| row.record.mechanism == floor && row.record.wait == Wait::Spin)?;
     Some(ours.trip_ns() / floor.trip_ns())
+}
+
+/// The spinning m3ipc by its C library against the same by its Rust API.
+fn c_to_rust(results: &Results) -> Option<f64> {
+    let rust = ours(results, "ipc2", Placement::TwoCpus, 1, &AWAKE[..1])?;
+    let mut rows = rows(results, "ipc2", Placement::TwoCpus, 1);
+    let is_c = |row: &&Row| row.record.mechanism == C_CALLS && row.record.wait == Wait::Spin;
+    Some(rows.find(is_c)?.trip_ns() / rust.trip_ns())
 }
 
 /// Why nothing is judged that needs two cores.

@@ -66,7 +66,7 @@ impl Measurement<'_> {
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::names::BIND;
+    use crate::names::{BIND, C_CALLS};
     use crate::results::{Results, Row};
 
     #[test]
@@ -107,8 +107,9 @@ mod tests {
         "sock-connect",
         SOCK_FIRST,
     ];
-    const MECHANISMS: [(&str, Family); 20] = [
+    const MECHANISMS: [(&str, Family); 21] = [
         ("m3ipc", Family::Ours),
+        (C_CALLS, Family::Ours),
         ("com-socket", Family::Ours),
         ("vcopy", Family::Ours),
         ("vcopy-areas", Family::Ours),

@@ -1,0 +1,163 @@
+//! IPC2 by the C library: the same verbs as [`super::m3ipc`], through `libm3ipc`.
+
+use std::ffi::{CString, c_int};
+use std::path::PathBuf;
+
+use m3ipc_report::schema::{Family, Wait};
+
+use crate::ends::{ClientEnd, ServerEnd};
+use crate::error::Error;
+use crate::job::{Load, Report, Test};
+use crate::payload::{MESSAGE_BYTES, Message};
+use crate::raw::c_library::CLibrary;
+use crate::run::Run;
+use crate::subject::{Inherited, Opened, Site, Subject};
+use crate::subjects::message::{inward, outward};
+use crate::subjects::node::BenchVm;
+
+/// The variable that names the C library.
+const VARIABLE: &str = "M3IPC_LIBRARY";
+/// The library beside this program, as cargo builds it, and where it is installed.
+const PLACES: [&str; 5] = [
+    "libm3ipc.so.0",
+    "libm3ipc_c.so",
+    "../lib/libm3ipc.so.0",
+    "../lib64/libm3ipc.so.0",
+    "../lib/x86_64-linux-gnu/libm3ipc.so.0",
+];
+/// The slots of the two sides in their VM.
+const SERVER_SLOT: c_int = 1;
+const CLIENT_SLOT: c_int = 2;
+/// M3_ANY.
+const ANY: c_int = m3ipc::ANY.0;
+
+/// m3ipc as a program of C uses it.
+pub struct CCalls;
+
+/// The C library: named by the variable, beside this program, or installed.
+fn library() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os(VARIABLE) {
+        return Some(PathBuf::from(path)).filter(|path| path.is_file());
+    }
+    let exe = std::env::current_exe().ok()?;
+    let own = exe.parent()?;
+    PLACES.iter().map(|place| own.join(place)).find(|path| path.is_file())
+}
+
+/// The reason for missing rows of the C library, if they are missing.
+pub fn left_out() -> Option<String> {
+    let why = format!(
+        "m3ipc-c: libm3ipc.so.0 is neither beside this program nor in ../lib; name it with \
+         {VARIABLE}"
+    );
+    library().is_none().then_some(why)
+}
+
+impl Subject for CCalls {
+    fn name(&self) -> &'static str {
+        m3ipc_report::names::C_CALLS
+    }
+
+    fn family(&self) -> Family {
+        Family::Ours
+    }
+
+    fn waits(&self, load: &Load) -> &'static [Wait] {
+        match (load.test, load.pace_ns) {
+            (Test::Ipc2, None) if load.count == 1 && library().is_some() => {
+                &[Wait::Spin, Wait::Adaptive, Wait::Block]
+            }
+            _ => &[],
+        }
+    }
+
+    fn bytes(&self, _: &Load) -> usize {
+        MESSAGE_BYTES
+    }
+
+    fn open(&self, site: &Site, load: &Load) -> Result<Opened, Error> {
+        let vm = BenchVm::with_room(site, load.count)?;
+        let mut opened = Opened::pair(vm.inherited("server"), vm.inherited("server"));
+        opened.environment = vec![("M3_RUNTIME_DIR".into(), vm.id().0.into())];
+        Ok(opened.keeping(vm))
+    }
+
+    fn run(&self, run: &Run, inherited: Inherited) -> Result<Report, Error> {
+        let [_, vm, name] = inherited.names.as_slice() else {
+            return Err(Error::Usage("a peer of m3ipc-c gets directory, VM and server".into()));
+        };
+        let vm = vm.parse().map_err(|_| Error::Usage(format!("{vm:?} is no VM id")))?;
+        let name = CString::new(name.as_str())
+            .map_err(|_| Error::Usage("the server's name has a zero byte".into()))?;
+        let path = library().ok_or_else(|| Error::Unavailable {
+            why: "there is no libm3ipc.so.0".into(),
+            next: "name it with M3IPC_LIBRARY",
+        })?;
+        let library = CLibrary::load(&path)?;
+        let slot = if run.is_client() { CLIENT_SLOT } else { SERVER_SLOT };
+        checked("mnx_bind", library.bind(vm, slot))?;
+        checked("m3_set_wait", library.set_wait(wait_number(run.job().wait)))?;
+        if run.is_client() {
+            let server = checked("m3_wait4name", library.wait_name(&name))?;
+            return run.drive(Caller { library, server });
+        }
+        checked("m3_name_attach", library.name_attach(&name))?;
+        run.serve(Server { library, client: 0 })
+    }
+}
+
+/// The number of a wait mode: M3_WAIT_*.
+const fn wait_number(wait: Wait) -> c_int {
+    match wait {
+        Wait::Adaptive | Wait::Yield => 0,
+        Wait::Spin => 1,
+        Wait::Block => 2,
+    }
+}
+
+/// The result of a call, or its code as an error.
+#[inline]
+fn checked(call: &'static str, result: c_int) -> Result<c_int, Error> {
+    if result < 0 { Err(failed(call, result)) } else { Ok(result) }
+}
+
+#[cold]
+fn failed(call: &str, code: c_int) -> Error {
+    Error::Usage(format!("{call} of libm3ipc returned {code}"))
+}
+
+struct Caller {
+    library: CLibrary,
+    server: c_int,
+}
+
+impl ClientEnd for Caller {
+    #[inline]
+    fn trip(&mut self, request: &Message, answer: &mut Message) -> Result<(), Error> {
+        let mut message = outward(request);
+        checked("mnx_sendrec", self.library.sendrec(self.server, &mut message))?;
+        inward(&message, answer);
+        Ok(())
+    }
+}
+
+struct Server {
+    library: CLibrary,
+    client: c_int,
+}
+
+impl ServerEnd for Server {
+    #[inline]
+    fn receive(&mut self, request: &mut Message) -> Result<(), Error> {
+        let mut message = m3ipc::Message::new(0);
+        checked("mnx_receive", self.library.receive(ANY, &mut message))?;
+        self.client = message.source.0;
+        inward(&message, request);
+        Ok(())
+    }
+
+    #[inline]
+    fn send(&mut self, answer: &Message) -> Result<(), Error> {
+        checked("mnx_send", self.library.send(self.client, &mut outward(answer))).map(drop)
+    }
+}
