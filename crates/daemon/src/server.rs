@@ -5,7 +5,7 @@
 //! | part | fields |
 //! |---|---|
 //! | registry | `node`, `journal`, `runtime_directory`, `settings`, `lifecycle` |
-//! | connections | `sources`, `connections`, `accounts` |
+//! | connections | `sources`, `connections`, `accounts`, `end_marks` |
 //! | links | `links`, `pending_notifications`, `traces` |
 //! | deaths | `deaths` |
 //! | areas | `areas` |
@@ -20,6 +20,7 @@ use crate::state::areas::AreaRegistry;
 use crate::state::connection::{Connection, Deferred, SendOutcome};
 use crate::state::connections::Connections;
 use crate::state::death_watches::DeathWatches;
+use crate::state::end_marks::EndMarks;
 use crate::state::event_sources::{EventSources, Source};
 use crate::state::held_links::HeldLinks;
 use crate::state::lifecycle::Lifecycle;
@@ -50,6 +51,7 @@ pub(crate) struct Server {
     pub(crate) sources: EventSources,
     pub(crate) connections: Connections,
     pub(crate) accounts: Accounts,
+    pub(crate) end_marks: EndMarks,
     pub(crate) links: HeldLinks,
     pub(crate) pending_notifications: PendingNotifications,
     pub(crate) traces: Traces,
@@ -130,6 +132,7 @@ impl Server {
             sources,
             connections: Connections::default(),
             accounts: Accounts::new(owner, descriptors),
+            end_marks: EndMarks::new().map_err(refused("words in pages"))?,
             links: HeldLinks::default(),
             pending_notifications: PendingNotifications::default(),
             traces: Traces::default(),

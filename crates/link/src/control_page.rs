@@ -8,7 +8,7 @@ use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::Address;
 use m3ipc_shm::SharedPage;
-use m3ipc_sys::Errno;
+use m3ipc_sys::{Errno, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS};
 use std::os::fd::AsFd;
 
 /// Size of a control page in bytes.
@@ -28,6 +28,8 @@ const BLOCKED: usize = 64;
 const SINCE: usize = 72;
 const THREAD: usize = 80;
 const COUNTERS: usize = 128;
+/// Offset of the word that the kernel marks when the daemon ends, in bytes.
+pub const DAEMON_MARK_OFFSET: usize = LIVENESS_LOCK_OFFSET - 64;
 /// Offset of the owner's liveness lock in the page, in bytes.
 pub const LIVENESS_LOCK_OFFSET: usize = CONTROL_PAGE_BYTES - m3ipc_sys::LIVENESS_LOCK_BYTES;
 
@@ -68,6 +70,32 @@ pub enum Counter {
     CopiedShared = 8,
 }
 
+/// What a daemon mark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DaemonMark {
+    /// The daemon has given no mark: only a look at its connection shows its end.
+    None,
+    /// The daemon runs, or is stopped.
+    Live,
+    /// The daemon has begun to end.
+    Ended,
+}
+
+impl DaemonMark {
+    /// The meaning of this value of the word. The kernel wakes a sleeper only if the waiters bit is
+    /// set.
+    #[must_use]
+    pub fn of(value: u32) -> Self {
+        if value & LIVENESS_OWNER_DIED != 0 {
+            Self::Ended
+        } else if value & LIVENESS_WAITERS != 0 && value & LIVENESS_OWNER_MASK != 0 {
+            Self::Live
+        } else {
+            Self::None
+        }
+    }
+}
+
 /// The owner's side of a control page.
 #[derive(Debug)]
 pub struct ControlPage<P = SharedPage>(P);
@@ -93,6 +121,13 @@ impl<P: Page> ControlPage<P> {
     #[inline]
     pub fn event_word(&self) -> &P::Word32 {
         self.0.word32(EVENT_WORD)
+    }
+
+    /// The word that the kernel marks when the daemon ends, and wakes a sleeper of. See
+    /// [`DaemonMark`] for its values.
+    #[must_use]
+    pub fn daemon_mark(&self) -> &P::Word32 {
+        self.0.word32(DAEMON_MARK_OFFSET)
     }
 
     /// Whether the daemon has events for the owner that it could not send yet.

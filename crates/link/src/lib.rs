@@ -41,8 +41,8 @@ pub use adaptive_spin::{AdaptiveSpin, FastSpin, SpinStep, SpinWait, WaitStrategy
 pub use bounce_buffer::BounceBuffer;
 pub use bounce_layout::{BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES};
 pub use control_page::{
-    CONTROL_PAGE_BYTES, ControlPage, ControlPageView, Counter, FLAG_ENDED, FLAG_UNBOUND,
-    FLAG_WOKEN, LIVENESS_LOCK_OFFSET, WaitRecord,
+    CONTROL_PAGE_BYTES, ControlPage, ControlPageView, Counter, DAEMON_MARK_OFFSET, DaemonMark,
+    FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, LIVENESS_LOCK_OFFSET, WaitRecord,
 };
 pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
 pub use layout::{LINK_BYTES, LinkSide};

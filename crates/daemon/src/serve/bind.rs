@@ -23,6 +23,8 @@ const MAPPING_LIMIT_NS: u64 = 5_000_000_000;
 
 /// The descriptors of an endpoint in the daemon: status page, ready bitmap, pidfd.
 const DESCRIPTORS_OF_ENDPOINT: u64 = 3;
+/// The mappings of a control page in the daemon: its own, and the one of its end mark.
+const MAPPINGS_OF_ENDPOINT: u64 = 2;
 /// Size of an endpoint's pages, in bytes.
 const BYTES_OF_ENDPOINT: u64 = (CONTROL_PAGE_BYTES + STATUS_BYTES + READY_BITMAP_BYTES) as u64;
 
@@ -41,6 +43,7 @@ fn create_pages(
         is_return,
         sealed: false,
         tickets: Vec::new(),
+        end_mark: None,
         _charges: charges,
     };
     Ok((pages, Rc::new(control_page.into())))
@@ -164,7 +167,11 @@ impl Server {
             }
         };
         pages.tickets = tickets;
-        let fds = vec![control_page, Rc::clone(&pages.status_page), Rc::clone(&pages.ready_bitmap)];
+        let fds = vec![
+            Rc::clone(&control_page),
+            Rc::clone(&pages.status_page),
+            Rc::clone(&pages.ready_bitmap),
+        ];
         let spec = self.node.vm(id.vm).map(|vm| (vm.spec().name.clone(), vm.spec().copy_granted));
         let (vm_name, copy_granted) = spec.unwrap_or_default();
         let traps = self.node.get_priv(id).map_or(0, |privileges| privileges.traps);
@@ -180,6 +187,12 @@ impl Server {
         };
         self.reply(token, bound, fds);
         m3ipc_sys::pause_point("daemon.pages_given");
+        // After the reply: the owner needs it only in a long sleep.
+        let end_mark = self.end_marks.add(&control_page);
+        let connection = self.connections.get_mut(token);
+        if let Some(pages) = connection.and_then(|connection| connection.pages.as_mut()) {
+            pages.end_mark = end_mark;
+        }
     }
 
     /// Charges the pages of an endpoint, and the descriptor that watches its process.
@@ -187,7 +200,7 @@ impl Server {
         let uid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
         let amounts = [
             (Resource::Descriptors, DESCRIPTORS_OF_ENDPOINT),
-            (Resource::Mappings, 1),
+            (Resource::Mappings, MAPPINGS_OF_ENDPOINT),
             (Resource::Memory, BYTES_OF_ENDPOINT),
         ];
         self.accounts.charge(uid, &amounts)
@@ -214,19 +227,26 @@ impl Server {
             m3ipc_sys::pause_point("daemon.sealed");
         }
         let tickets = std::mem::take(&mut pages.tickets);
-        if is_first && let Some(endpoint) = self.node.endpoint(id) {
-            let Member { pid, tid, .. } = endpoint.member;
-            self.deaths.watch_lock(token, (pid, tid), &pages.control_page);
-        }
         self.complete_tickets(&tickets, id.address.0);
         // Ahead of the reply: the member then has all of them before its next receive looks.
         self.send_pending_notifications(id);
         self.reply_done(token);
         if is_first {
+            // After the reply: this wakes the watcher thread. A death before it is found by pidfd.
+            self.watch_lock_of(token, id);
             self.trace_new_member(id);
         }
         for waiting in self.connections.deferred_until(Deferred::Contact(id)) {
             self.contact(waiting, id.address);
+        }
+    }
+
+    fn watch_lock_of(&mut self, token: Token, id: MemberId) {
+        if let (Some(endpoint), Some(pages)) =
+            (self.node.endpoint(id), self.connections.pages_of(id))
+        {
+            let Member { pid, tid, .. } = endpoint.member;
+            self.deaths.watch_lock(token, (pid, tid), &pages.control_page);
         }
     }
 

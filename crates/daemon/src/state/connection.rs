@@ -1,5 +1,6 @@
 //! One control connection of a member.
 
+use super::end_marks::EndMark;
 use super::frame_queue::{Admission, FrameQueue, QueuedFrame};
 use super::member_fd::MemberFd;
 use crate::quota::{Accounts, Charge, Resource};
@@ -23,6 +24,8 @@ pub(crate) struct EndpointPages {
     pub(crate) sealed: bool,
     /// Tickets to complete at the seal.
     pub(crate) tickets: Vec<TicketId>,
+    /// Tells the owner of the end of this daemon.
+    pub(crate) end_mark: Option<EndMark>,
     pub(crate) _charges: Vec<Charge>,
 }
 

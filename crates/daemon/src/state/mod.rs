@@ -4,6 +4,7 @@ pub(crate) mod areas;
 pub(crate) mod connection;
 pub(crate) mod connections;
 pub(crate) mod death_watches;
+pub(crate) mod end_marks;
 pub(crate) mod event_sources;
 pub(crate) mod frame_queue;
 pub(crate) mod held_links;

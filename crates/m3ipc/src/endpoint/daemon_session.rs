@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::Address;
-use m3ipc_link::{ControlPage, WaitCall};
+use m3ipc_link::{ControlPage, DaemonMark, WaitCall};
 use m3ipc_sys::LivenessLock;
 use m3ipc_wire::Request;
 
@@ -44,6 +44,7 @@ pub(super) struct DaemonSession {
     /// Tickets of ended waits, with the endpoint that each wait was about.
     ended_waits: Vec<(u64, i32)>,
     returns: Returns,
+    returns_count: u32,
 }
 
 impl DaemonSession {
@@ -62,6 +63,7 @@ impl DaemonSession {
             failed_rings: FailedRings::default(),
             ended_waits: Vec::new(),
             returns: Returns::default(),
+            returns_count: 0,
         }
     }
 
@@ -152,6 +154,22 @@ impl DaemonSession {
         &mut self.failed_rings
     }
 
+    /// Whether rings are to be repeated, or links to be asked for.
+    pub(super) fn has_upkeep(&self) -> bool {
+        self.failed_rings.any() || !self.missing_links.is_empty() || self.returns.is_under_way()
+    }
+
+    /// Whether the kernel has marked the end of the daemon, whose connection closes soon.
+    pub(super) fn has_daemon_ended(&self) -> bool {
+        let value = self.page.daemon_mark().load(Ordering::Acquire);
+        DaemonMark::of(value) == DaemonMark::Ended
+    }
+
+    /// The number of daemons that this endpoint has returned to.
+    pub(super) fn returns_count(&self) -> u32 {
+        self.returns_count
+    }
+
     /// Asks again for the missing links.
     #[inline]
     pub(super) fn renew_missing_links(&mut self) {
@@ -220,6 +238,7 @@ impl DaemonSession {
         self.leave_events(page.event_word().load(Ordering::Acquire));
         (self.page, self.liveness_lock) = (page, liveness_lock);
         self.returns.end_stay();
+        self.returns_count = self.returns_count.wrapping_add(1);
     }
 
     /// Sends a request of a return. An asynchronous endpoint gets the events behind it later.

@@ -249,14 +249,21 @@ impl Endpoint {
         let _ = self.receive_events();
     }
 
-    /// Sleeps at the doorbell: for endpoints with more links than futex_waitv takes.
-    pub(super) fn sleep_on_doorbell(&self, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
-        let Some(doorbell) = self.waiter.doorbell() else { return Ok(WaitOutcome::Changed) };
+    /// Sleeps at the doorbell: for endpoints with more links than futex_waitv takes. Also returns
+    /// whether it rang, or whether there was no sleep.
+    pub(super) fn sleep_on_doorbell(
+        &self,
+        seen: u32,
+        until_ns: u64,
+    ) -> Result<(WaitOutcome, bool), Fail> {
+        let Some(doorbell) = self.waiter.doorbell() else {
+            return Ok((WaitOutcome::Changed, true));
+        };
         // The last poll received an event, so the word may not change again.
         if self.session.page().event_word().load(Ordering::Acquire) != seen
             || self.session.control().has_queued_events()
         {
-            return Ok(WaitOutcome::Changed);
+            return Ok((WaitOutcome::Changed, true));
         }
         doorbell.sleep(self.session.control(), until_ns)
     }

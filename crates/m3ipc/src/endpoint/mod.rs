@@ -30,6 +30,7 @@ mod copy;
 mod daemon_limit;
 mod daemon_notifications;
 mod daemon_session;
+mod daemon_watch;
 mod delivery_order;
 mod doorbell;
 mod events;

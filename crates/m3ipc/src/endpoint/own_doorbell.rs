@@ -183,16 +183,21 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until a ring or an event of the daemon.
-    pub(super) fn sleep(&self, control: &Control, until_ns: u64) -> Result<WaitOutcome, Fail> {
+    /// Sleeps until a ring, or until the connection has a frame or is closed. Also returns whether
+    /// it rang.
+    pub(super) fn sleep(
+        &self,
+        control: &Control,
+        until_ns: u64,
+    ) -> Result<(WaitOutcome, bool), Fail> {
         let left_ns = until_ns.saturating_sub(m3ipc_sys::monotonic_ns());
         let fds = [self.receiver.as_fd(), control.as_fd()];
         let waited = m3ipc_sys::wait_readable(&fds, left_ns);
-        self.receiver.drain();
+        let rang = self.receiver.drain();
         match waited {
-            Ok(true) => Ok(WaitOutcome::Changed),
-            Ok(false) => Ok(WaitOutcome::Limit),
-            Err(Errno::INTR) => Ok(WaitOutcome::Signal),
+            Ok(true) => Ok((WaitOutcome::Changed, rang)),
+            Ok(false) => Ok((WaitOutcome::Limit, rang)),
+            Err(Errno::INTR) => Ok((WaitOutcome::Signal, rang)),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -6,7 +6,7 @@ use crate::error::{Fail, NameError, UnbindError, WaitError, WakeupError};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{WaitCall, WaitMode};
+use m3ipc_link::{DaemonMark, WaitCall, WaitMode};
 use m3ipc_wire::{AwaitedEvent, Reply, Request};
 
 impl Endpoint {
@@ -257,9 +257,15 @@ impl Endpoint {
                 self.session.control_mut().request_later(&Request::Forget(open));
                 return Err(Code::TimedOut.into());
             }
-            let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
             self.waiter.set_mode(WaitMode::Awake);
-            match m3ipc_sys::wait_any(&[(self.session.page().event_word(), before)], until_ns)? {
+            let page = self.session.page();
+            let mark = page.daemon_mark().load(Ordering::Acquire);
+            let words = [(page.event_word(), before), (page.daemon_mark(), mark)];
+            // Without a mark, the clock tells when to look for the daemon.
+            let has_mark = DaemonMark::of(mark) == DaemonMark::Live;
+            let limit_ns = if has_mark { u64::MAX } else { now_ns + 1_000_000_000 };
+            let until_ns = deadline.at_ns.min(limit_ns);
+            match m3ipc_sys::wait_any(&words[..1 + usize::from(has_mark)], until_ns)? {
                 m3ipc_sys::WaitOutcome::Changed => {}
                 m3ipc_sys::WaitOutcome::Signal => {
                     self.session.control_mut().request_later(&Request::Forget(open));

@@ -1,13 +1,14 @@
 //! Waiting: poll, yield, sleep; and the causes that end a wait besides its event.
 //!
 //! A waiter announces a sleep in its status page before its last poll, so a peer that publishes
-//! later wakes it. A sleep ends at the latest after a second: the waiter then checks the daemon,
-//! which alone reports deaths.
+//! later wakes it. The first sleeps end at the latest after a second: the waiter then checks the
+//! daemon, which alone reports deaths. Later sleeps watch the daemon: see [`super::daemon_watch`].
 
 use super::Endpoint;
 use super::call_stop::CallStop;
+use super::daemon_watch::DaemonWatch;
 use super::stamps::Moment;
-use super::waiter::{FULL_POLL_NS, SLOW_CHECK_NS};
+use super::waiter::FULL_POLL_NS;
 use super::wake_words::{FEW_WORDS, WakeWords};
 use crate::error::Fail;
 use crate::timeout::Deadline;
@@ -15,11 +16,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::{ANY, Address, Code};
 use m3ipc_link::waiting::{self, EndsWait, Sleeper};
 use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall, WaitMode, WaitStrategy};
-use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
+use m3ipc_sys::{Expected, WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
 
 /// The sleep of a waiter for one peer before it asks the daemon for a deadlock.
 const DEADLOCK_CHECK_NS: u64 = 1_000_000;
+/// The longest sleep between two such questions of a waiter that sleeps for long.
+const DEADLOCK_CHECK_MAX_NS: u64 = 60_000_000_000;
 /// The thread in a waiting record while no thread sleeps.
 pub(super) const NO_THREAD: u32 = 0;
 /// Polls between two readings of the clock in a wait with a limit that never sleeps.
@@ -52,6 +55,8 @@ struct SleepState {
     tid: u32,
     /// The time of sleep after which to ask for a deadlock next.
     ask_after_ns: u64,
+    /// The looks at the connection since the kernel marked the end of the daemon.
+    looks_after_mark: u32,
 }
 
 /// One sleep of an endpoint. [`waiting::sleep_unless_found`] has the order of its steps.
@@ -59,6 +64,7 @@ struct SleepStep<'a> {
     endpoint: &'a mut Endpoint,
     sleep_state: &'a mut SleepState,
     on_doorbell: bool,
+    watch: DaemonWatch,
     now_ns: u64,
     limit_ns: u64,
     may_deadlock: bool,
@@ -90,16 +96,17 @@ impl Sleeper for SleepStep<'_> {
         m3ipc_sys::pause_point("sleeping");
         let until_ns =
             self.sleep_state.deadline.at_ns.min(self.now_ns.saturating_add(self.limit_ns));
-        let ended = if self.on_doorbell {
+        let slept = if self.on_doorbell {
             endpoint.sleep_on_doorbell(event, until_ns)
         } else {
-            endpoint.sleep_on(&words, event, until_ns)
+            endpoint.sleep_on(&words, event, self.watch, until_ns).map(|ended| (ended, true))
         };
         endpoint.trace.stamp(Moment::Ran);
-        match ended? {
+        let (ended, rang) = slept?;
+        match ended {
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
-            WaitOutcome::Changed if !endpoint.waiter.is_check_due(self.now_ns) => Ok(()),
+            WaitOutcome::Changed if !endpoint.must_look(self.watch, rang, self.now_ns) => Ok(()),
             WaitOutcome::Signal => Err(Code::Intr.into()),
             WaitOutcome::Changed | WaitOutcome::Limit => {
                 endpoint.waiter.note_check(self.now_ns);
@@ -166,8 +173,14 @@ impl Endpoint {
             _ => self.waiter.spin().begin(),
         };
         let since_ns = self.waiter.take_short_sleep();
-        let mut sleep_state =
-            SleepState { target, deadline, since_ns, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
+        let mut sleep_state = SleepState {
+            target,
+            deadline,
+            since_ns,
+            tid: 0,
+            ask_after_ns: DEADLOCK_CHECK_NS,
+            looks_after_mark: 0,
+        };
         let mut polls = 0_u32;
         let mut shares_cpu = self.shares_cpu(target.index);
         loop {
@@ -245,7 +258,6 @@ impl Endpoint {
             return Err(Code::TimedOut.into());
         }
         self.publish_wait(sleep_state, now_ns);
-        let mut limit_ns = SLOW_CHECK_NS;
         let any = sleep_state.target.index.is_none();
         // A receive closes a circle too: a receive from one's own client, or from an endpoint that
         // receives from here.
@@ -253,10 +265,15 @@ impl Endpoint {
             sleep_state.target.verb,
             WaitCall::Send | WaitCall::SendRec | WaitCall::Receive
         ) && !any;
-        if may_deadlock {
-            limit_ns = sleep_state.ask_after_ns;
-        }
+        // One word is left for the event word, and one for the daemon mark.
         let on_doorbell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
+        let slept_ns = now_ns.saturating_sub(sleep_state.since_ns);
+        let looks = sleep_state.looks_after_mark;
+        let watch = self.daemon_watch(sleep_state.target.verb, slept_ns, on_doorbell, looks);
+        let mut limit_ns = watch.limit_ns();
+        if may_deadlock {
+            limit_ns = limit_ns.min(sleep_state.ask_after_ns);
+        }
         if on_doorbell {
             self.open_doorbell()?;
         }
@@ -265,8 +282,15 @@ impl Endpoint {
         } else {
             WaitMode::OnLinks(sleep_state.target.peer)
         };
-        let mut step =
-            SleepStep { endpoint: self, sleep_state, on_doorbell, now_ns, limit_ns, may_deadlock };
+        let mut step = SleepStep {
+            endpoint: self,
+            sleep_state,
+            on_doorbell,
+            watch,
+            now_ns,
+            limit_ns,
+            may_deadlock,
+        };
         waiting::sleep_unless_found(&mut step, mode, |step| {
             if any && !step.endpoint.poll_all_if_due(now_ns) {
                 step.limit_ns = step.limit_ns.min(FULL_POLL_NS);
@@ -324,28 +348,42 @@ impl Endpoint {
 
     /// Sleeps on the words. `seen` is the event word from before the last poll: an event received
     /// in that poll may be the awaited one.
-    fn sleep_on(&self, words: &WakeWords, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
-        if words.count() <= FEW_WORDS {
-            self.sleep_on_up_to::<{ FEW_WORDS + 1 }>(words, seen, until_ns)
-        } else {
-            self.sleep_on_up_to::<WAIT_WORDS_MAX>(words, seen, until_ns)
-        }
-    }
-
-    /// Sleeps on at most `N` words, the event word among them.
-    fn sleep_on_up_to<const N: usize>(
+    fn sleep_on(
         &self,
         words: &WakeWords,
         seen: u32,
+        watch: DaemonWatch,
         until_ns: u64,
     ) -> Result<WaitOutcome, Fail> {
-        let mut expected = [(self.session.page().event_word(), seen); N];
-        for (place, (index, value)) in expected[1..].iter_mut().zip(words.iter()) {
+        let page = self.session.page();
+        let event = (page.event_word(), seen);
+        let own = match watch {
+            DaemonWatch::Mark(value) => [event, (page.daemon_mark(), value)],
+            DaemonWatch::Clock(_) | DaemonWatch::Connection => [event; 2],
+        };
+        let own = if matches!(watch, DaemonWatch::Mark(_)) { &own[..] } else { &own[..1] };
+        if own.len() + words.count() <= FEW_WORDS + 1 {
+            self.sleep_on_up_to::<{ FEW_WORDS + 1 }>(words, own, until_ns)
+        } else {
+            self.sleep_on_up_to::<WAIT_WORDS_MAX>(words, own, until_ns)
+        }
+    }
+
+    /// Sleeps on at most `N` words, those of the control page among them.
+    fn sleep_on_up_to<const N: usize>(
+        &self,
+        words: &WakeWords,
+        own: &[Expected<'_>],
+        until_ns: u64,
+    ) -> Result<WaitOutcome, Fail> {
+        let mut expected = [own[0]; N];
+        expected[..own.len()].copy_from_slice(own);
+        for (place, (index, value)) in expected[own.len()..].iter_mut().zip(words.iter()) {
             // The event word announced a link that came or went meanwhile.
             let Some(peer) = self.peers.find_index(index) else { return Ok(WaitOutcome::Changed) };
             *place = (peer.link().own_wake_word(), value);
         }
-        Ok(m3ipc_sys::wait_any(&expected[..=words.count()], until_ns)?)
+        Ok(m3ipc_sys::wait_any(&expected[..own.len() + words.count()], until_ns)?)
     }
 
     /// Polls all links if that is cheap or due; `false` if neither.
@@ -384,14 +422,20 @@ impl Endpoint {
         sleep_state: &mut SleepState,
         may_deadlock: bool,
     ) -> Result<(), Fail> {
+        let returns = self.session.returns_count();
         self.reattach_if_closed();
+        sleep_state.looks_after_mark += u32::from(self.session.has_daemon_ended());
+        if self.session.returns_count() != returns {
+            // The next daemon knows nothing of earlier questions.
+            (sleep_state.ask_after_ns, sleep_state.looks_after_mark) = (DEADLOCK_CHECK_NS, 0);
+        }
         self.ring_again();
         self.session.renew_missing_links();
         self.maintain_areas();
         self.mark_anew(&sleep_state.target);
         if may_deadlock && sleep_state.target.verb != WaitCall::Await {
             // A circle that was not complete yet is found later.
-            sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);
+            sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(DEADLOCK_CHECK_MAX_NS);
             match self
                 .session
                 .control_mut()

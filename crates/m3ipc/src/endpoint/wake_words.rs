@@ -23,7 +23,8 @@ impl WakeWords {
 
     /// Adds the word of a link with its present value, if there is room.
     pub(super) fn push(&mut self, index: u32, word: &AtomicU32) {
-        if self.count + 1 >= WAIT_WORDS_MAX {
+        // One word is left for the event word, and one for the daemon mark.
+        if self.count + 2 >= WAIT_WORDS_MAX {
             return;
         }
         let entry = (index, word.load(Ordering::SeqCst));

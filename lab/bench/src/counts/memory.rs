@@ -21,6 +21,8 @@ const CLIENTS: u32 = 102;
 const MESH: u32 = 71;
 const LINKS: u32 = 10_000;
 const LINKS_LIMIT: Duration = Duration::from_secs(10);
+/// The first second of a sleep ends with a check of the daemon.
+const IDLE_BEGIN: Duration = Duration::from_secs(2);
 const IDLE_SPAN: Duration = Duration::from_secs(3);
 const GRACE_NS: u64 = 60_000_000_000;
 
@@ -31,7 +33,7 @@ pub fn find(bench: &Bench) -> Result<Found, Error> {
     Ok(found)
 }
 
-fn cell(test: Test, count: u32) -> Cell {
+pub(super) fn cell(test: Test, count: u32) -> Cell {
     let subject = subjects::M3IPC;
     let load = Load::new(test, 0);
     let load = Load { count, bytes: subject.bytes(&load), ..load };
@@ -39,10 +41,14 @@ fn cell(test: Test, count: u32) -> Cell {
 }
 
 /// Objects that outlive the processes of a measurement.
-type Keep = Vec<Box<dyn std::any::Any>>;
+pub(super) type Keep = Vec<Box<dyn std::any::Any>>;
 
 /// Starts the first two processes of a cell, one after the other.
-fn start_two(bench: &Bench, cell: &Cell, is_released: bool) -> Result<(Keep, Processes), Error> {
+pub(super) fn start_two(
+    bench: &Bench,
+    cell: &Cell,
+    is_released: bool,
+) -> Result<(Keep, Processes), Error> {
     let opened = cell.subject.open(&bench.site, &cell.load)?;
     let mut processes = Processes::new(GRACE_NS);
     for (number, party) in opened.parties.into_iter().take(2).enumerate() {
@@ -85,7 +91,7 @@ fn endpoints(bench: &Bench) -> Result<Found, Error> {
     let (_keep, mut processes) = start_two(bench, &cell(Test::Clients, CLIENTS), true)?;
     let server = processes.pid(0).ok_or(Error::PeerGone)?;
     let link_bytes = link_bytes(server)?;
-    std::thread::sleep(Duration::from_millis(100));
+    std::thread::sleep(IDLE_BEGIN);
     let (before, begun) = (cpu_ns(server)?, Instant::now());
     std::thread::sleep(IDLE_SPAN);
     let idle_ns = cpu_ns(server)?.saturating_sub(before) as f64;
@@ -130,7 +136,7 @@ fn resident_bytes(pid: i32) -> Result<u64, Error> {
     resident.ok_or_else(|| Error::Usage(format!("/proc/{pid}/status has no VmRSS")))
 }
 
-/// CPU time of a process of one thread.
+/// CPU time of a process of one thread, as of the last time that the thread stopped to run.
 fn cpu_ns(pid: u32) -> Result<u64, Error> {
     let text = read(format!("/proc/{pid}/schedstat"))?;
     let first = text.split_whitespace().next().and_then(|word| word.parse().ok());

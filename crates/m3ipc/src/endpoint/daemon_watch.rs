@@ -1,0 +1,133 @@
+//! How a sleeper learns of the end of its daemon.
+//!
+//! | sleep | the sleeper learns of the end | the sleep ends |
+//! |---|---|---|
+//! | in the first second of a wait | by a look at the connection | after a second |
+//! | later | the kernel marks the daemon mark in the control page, which the sleep includes | without a limit |
+//! | later, at the doorbell | the sleep includes the connection | without a limit |
+//! | after the mark | by looks at the connection, which closes soon | after 8 to 24 ms, then later |
+//!
+//! A wait has other reasons to look about once a second: see [`Endpoint::has_upkeep`]. Such a wait
+//! goes by the clock, as does one whose control page has no mark.
+
+use super::Endpoint;
+use super::waiter::SLOW_CHECK_NS;
+use core::sync::atomic::Ordering;
+use m3ipc_link::{DaemonMark, WaitCall};
+
+/// The first pause between the mark and a look at the connection. It leaves the start of the next
+/// daemon to a supervisor, if there is one.
+const AFTER_MARK_NS: u64 = 1 << 23;
+
+/// What ends a sleep if the daemon ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DaemonWatch {
+    /// A limit, in nanoseconds: the sleeper then looks.
+    Clock(u64),
+    /// The mark, which has this value.
+    Mark(u32),
+    /// The connection.
+    Connection,
+}
+
+impl DaemonWatch {
+    /// The longest sleep, in nanoseconds.
+    pub(super) fn limit_ns(self) -> u64 {
+        match self {
+            Self::Clock(limit_ns) => limit_ns,
+            Self::Mark(_) | Self::Connection => u64::MAX,
+        }
+    }
+}
+
+impl Endpoint {
+    /// How a sleep of this wait learns of the end of the daemon. `looks`: the looks since the mark.
+    pub(super) fn daemon_watch(
+        &self,
+        verb: WaitCall,
+        slept_ns: u64,
+        on_doorbell: bool,
+        looks: u32,
+    ) -> DaemonWatch {
+        let value = self.session.page().daemon_mark().load(Ordering::Acquire);
+        match DaemonMark::of(value) {
+            DaemonMark::Ended => DaemonWatch::Clock(after_mark_ns(looks, m3ipc_sys::process_id())),
+            _ if slept_ns < SLOW_CHECK_NS || self.has_upkeep(verb) => {
+                DaemonWatch::Clock(SLOW_CHECK_NS)
+            }
+            _ if on_doorbell => DaemonWatch::Connection,
+            DaemonMark::Live => DaemonWatch::Mark(value),
+            DaemonMark::None => DaemonWatch::Clock(SLOW_CHECK_NS),
+        }
+    }
+
+    /// Whether a sleeper has work from time to time: to mark its message again, to repeat a ring,
+    /// to ask for a missing link, or to look for blocks that came back.
+    fn has_upkeep(&self, verb: WaitCall) -> bool {
+        matches!(verb, WaitCall::Send | WaitCall::SendRec)
+            || self.session.has_upkeep()
+            || !self.areas.is_empty()
+    }
+
+    /// Whether this sleep, which a wake-up ended, may have met the end of the daemon. `rang`: a
+    /// peer has rung the doorbell.
+    pub(super) fn must_look(&self, watch: DaemonWatch, rang: bool, now_ns: u64) -> bool {
+        match watch {
+            DaemonWatch::Clock(_) => self.waiter.is_check_due(now_ns),
+            DaemonWatch::Mark(value) => {
+                self.session.page().daemon_mark().load(Ordering::Acquire) != value
+            }
+            DaemonWatch::Connection => !rang,
+        }
+    }
+}
+
+/// The pause before a look at the connection of a daemon that has ended. The sleepers of a node do
+/// not all look at the same time.
+fn after_mark_ns(looks: u32, pid: i32) -> u64 {
+    let spread_ns = u64::from(pid.cast_unsigned() & 15) << 20;
+    (AFTER_MARK_NS << looks.min(7)).min(SLOW_CHECK_NS) + spread_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_goes_by_the_clock_unless_the_daemon_gave_a_mark() {
+        let node = crate::test::node();
+        let (server, _client) = node.pair();
+        let page = server.session.page();
+        let watch =
+            |verb, slept_ns, on_doorbell| server.daemon_watch(verb, slept_ns, on_doorbell, 0);
+        let clock = DaemonWatch::Clock(SLOW_CHECK_NS);
+        let until = m3ipc_sys::monotonic_ns() + 10 * SLOW_CHECK_NS;
+        // The daemon gives the mark after its reply to the bind.
+        while DaemonMark::of(page.daemon_mark().load(Ordering::Acquire)) != DaemonMark::Live {
+            assert!(m3ipc_sys::monotonic_ns() < until, "no mark of the daemon");
+            std::thread::yield_now();
+        }
+        let live = page.daemon_mark().load(Ordering::Acquire);
+        assert_eq!(watch(WaitCall::Receive, SLOW_CHECK_NS - 1, false), clock);
+        assert_eq!(watch(WaitCall::Receive, SLOW_CHECK_NS, false), DaemonWatch::Mark(live));
+        assert_eq!(watch(WaitCall::Await, SLOW_CHECK_NS, false), DaemonWatch::Mark(live));
+        assert_eq!(watch(WaitCall::Receive, SLOW_CHECK_NS, true), DaemonWatch::Connection);
+        // A message that the peer has not taken is marked again.
+        assert_eq!(watch(WaitCall::SendRec, SLOW_CHECK_NS, false), clock);
+        // An older daemon, one without room, or one that runs where robust lists are refused.
+        page.daemon_mark().store(0, Ordering::Release);
+        assert_eq!(watch(WaitCall::Receive, SLOW_CHECK_NS, false), clock);
+        assert_eq!(watch(WaitCall::Receive, SLOW_CHECK_NS, true), DaemonWatch::Connection);
+        let ended = m3ipc_sys::LIVENESS_WAITERS | m3ipc_sys::LIVENESS_OWNER_DIED;
+        page.daemon_mark().store(ended, Ordering::Release);
+        let soon = watch(WaitCall::Receive, 0, false).limit_ns();
+        assert!(soon < SLOW_CHECK_NS / 10, "the connection closes soon");
+    }
+
+    #[test]
+    fn looks_after_the_mark_become_rare() {
+        let pauses: Vec<u64> = (0..8).map(|looks| after_mark_ns(looks, 0) / 1_000_000).collect();
+        assert_eq!(pauses, [8, 16, 33, 67, 134, 268, 536, 1_000]);
+        assert!((0..99).all(|pid| (8..25).contains(&(after_mark_ns(0, pid) / 1_000_000))));
+    }
+}
