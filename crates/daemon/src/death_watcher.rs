@@ -10,6 +10,7 @@ use crate::token::Token;
 use m3ipc_link::ControlPageView;
 use m3ipc_sys::{LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, WAIT_WORDS_MAX};
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +28,10 @@ const IDLE_WAKES_MAX: u32 = 8;
 const SLEEP_NS: u64 = 3_600_000_000_000;
 /// Size of a token in the pipe, in bytes.
 const TOKEN_BYTES: usize = size_of::<u64>();
+/// In place of a token, which no connection has: a token follows soon, or the mark was no death.
+const NOTICE: u64 = 0;
+/// The longest wait for the token after a notice, in nanoseconds.
+const NOTICE_NS: u64 = 50_000;
 
 /// The liveness lock of one endpoint.
 #[derive(Debug)]
@@ -115,12 +120,30 @@ impl DeathWatcher {
 
     /// The connections whose processes or threads are ending. Call it when the pipe is readable.
     pub(crate) fn take_ended(&mut self) -> Vec<Token> {
+        let mut tokens = self.read_tokens();
+        // A notice comes ahead of its token by the time of a look into /proc. That is less than
+        // the time of another sleep.
+        if tokens.is_empty() {
+            let until_ns = m3ipc_sys::monotonic_ns() + NOTICE_NS;
+            while tokens.is_empty() && m3ipc_sys::monotonic_ns() < until_ns {
+                match m3ipc_sys::wait_readable(&[self.reader.as_fd()], 0) {
+                    Ok(true) => tokens = self.read_tokens(),
+                    _ => m3ipc_sys::relax(),
+                }
+            }
+        }
+        tokens
+    }
+
+    fn read_tokens(&mut self) -> Vec<Token> {
         let mut buffer = [0; 64 * TOKEN_BYTES];
         // A thread writes each token in one piece.
         let bytes = self.reader.read(&mut buffer).unwrap_or(0);
         let tokens = buffer[..bytes].chunks_exact(TOKEN_BYTES);
         tokens
-            .filter_map(|token| Some(Token::of(u64::from_ne_bytes(token.try_into().ok()?))))
+            .filter_map(|token| Some(u64::from_ne_bytes(token.try_into().ok()?)))
+            .filter(|token| *token != NOTICE)
+            .map(Token::of)
             .collect()
     }
 
@@ -164,6 +187,10 @@ impl WatcherThread {
         loop {
             let changed = self.changed.load(Ordering::Acquire);
             let marked = take_marked(&mut self.words());
+            // The event loop wakes up while this thread reads /proc.
+            if !marked.is_empty() && writer.write_all(&NOTICE.to_ne_bytes()).is_err() {
+                return;
+            }
             for word in marked {
                 if has_ended(&word) && writer.write_all(&word.token.number().to_ne_bytes()).is_err()
                 {

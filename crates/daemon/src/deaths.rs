@@ -66,8 +66,9 @@ impl Server {
     /// Ends all endpoints of a process, which may live on without them.
     pub(crate) fn release_process(&mut self, pid: i32) {
         let deaths = self.node.exit(pid);
+        self.notify_peers(&deaths);
         self.log_deaths(&deaths);
-        self.announce_deaths(&deaths);
+        self.end_endpoints(&deaths);
         self.unwatch_unneeded(pid);
         // A child of the process may hold its sockets open.
         for token in self.connections.of_process(pid) {
@@ -79,8 +80,9 @@ impl Server {
     /// A thread died; its process goes on.
     pub(crate) fn thread_died(&mut self, pid: i32, tid: i32) {
         let death = self.node.exit_thread(pid, tid);
+        self.notify_peers(death.as_slice());
         self.log_deaths(death.as_slice());
-        self.announce_deaths(death.as_slice());
+        self.end_endpoints(death.as_slice());
         let watch = self.deaths.remove_thread(pid, tid);
         self.unwatch(watch);
     }
@@ -141,10 +143,11 @@ impl Server {
         let has_died = |Death { member, .. }: &Death| {
             matches!(m3ipc_sys::is_ending(member.pid, member.tid), Ok(true) | Err(Errno::SRCH))
         };
+        self.notify_peers(&deaths);
         if deaths.iter().any(has_died) {
             self.log_deaths(&deaths);
         }
-        self.announce_deaths(&deaths);
+        self.end_endpoints(&deaths);
     }
 
     /// Unbinds an endpoint, without a check of the caller.
@@ -156,6 +159,13 @@ impl Server {
 
     /// Performs the effects of deaths: first it notifies the peers, then the waiters.
     pub(crate) fn announce_deaths(&mut self, deaths: &[Death]) {
+        self.notify_peers(deaths);
+        self.end_endpoints(deaths);
+    }
+
+    /// Records deaths, and notifies the living peers. Calls wait for that, so it comes before all
+    /// else, the log too.
+    fn notify_peers(&mut self, deaths: &[Death]) {
         m3ipc_sys::pause_point("daemon.death_seen");
         self.record();
         m3ipc_sys::pause_point("daemon.death_recorded");
@@ -165,11 +175,19 @@ impl Server {
             self.pending_notifications.forget(id);
             for peer in &death.peers {
                 let peer = MemberId::new(id.vm, peer.address);
-                if self.connections.of_endpoint(peer).is_some() {
+                let is_dead = deaths.iter().any(|other| other.id == peer);
+                if !is_dead && self.connections.of_endpoint(peer).is_some() {
                     self.send_event_to(peer, DaemonEvent::Died(address));
                     m3ipc_sys::pause_point("daemon.death_notified_one");
                 }
             }
+        }
+    }
+
+    /// Ends the endpoints of the dead, and answers those that wait for that.
+    fn end_endpoints(&mut self, deaths: &[Death]) {
+        for death in deaths {
+            let (id, address) = (death.id, death.id.address.0);
             self.leave_areas(id);
             self.end_member_trace(id);
             self.complete_tickets(&death.tickets, address);

@@ -13,9 +13,12 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_open, pidfd_send_signal,
     set_parent_process_death_signal, setrlimit,
 };
+use std::os::unix::fs::FileExt;
 
 /// `PIDFD_THREAD`, Linux 6.9.
 const PIDFD_THREAD: u32 = libc::O_EXCL.cast_unsigned();
+/// Room for a `stat` file, whose longest parts are numbers.
+const STAT_BYTES: usize = 2048;
 
 fn pid(number: i32) -> Result<Pid, Errno> {
     if number <= 0 {
@@ -93,8 +96,15 @@ pub fn known_thread_id() -> i32 {
 
 /// A file of /proc about a process. `SRCH` means that the process is gone, or that /proc hides it.
 /// Every other error says nothing about the process.
+/// Reads a file that the kernel writes in one piece, with one read if that piece is short.
+fn read_whole(path: &str) -> std::io::Result<Vec<u8>> {
+    let mut text = [0; STAT_BYTES];
+    let bytes = std::fs::File::open(path)?.read_at(&mut text, 0)?;
+    if bytes < text.len() { Ok(text[..bytes].to_vec()) } else { std::fs::read(path) }
+}
+
 fn read_proc(path: &str) -> Result<String, Errno> {
-    match std::fs::read(path) {
+    match read_whole(path) {
         // A process may give itself any name; the name is part of the text.
         Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
         Err(cause) => Err(match Errno::from_io_error(&cause) {
@@ -210,9 +220,43 @@ pub fn is_ending(process: i32, thread: Option<i32>) -> Result<bool, Errno> {
         return has_begun_to_end(&format!("/proc/{process}/task/{thread}/stat"))?
             .ok_or(Errno::SRCH);
     }
+    if is_last_thread_ending(process)? {
+        return Ok(true);
+    }
     // Two passes: a thread that ended after it had made another thread shows both only in the
     // second.
     Ok(all_have_begun_to_end(process)? && all_have_begun_to_end(process)?)
+}
+
+/// Whether a process has one thread, which has begun to end. `false` may be wrong, where the
+/// process is gone.
+fn is_last_thread_ending(process: i32) -> Result<bool, Errno> {
+    let unseen = |cause: std::io::Error| Errno::from_io_error(&cause).unwrap_or(Errno::IO);
+    let file = match std::fs::File::open(format!("/proc/{process}/stat")) {
+        Ok(file) => file,
+        Err(cause) => return if is_gone(&cause) { Ok(false) } else { Err(unseen(cause)) },
+    };
+    // The kernel counts the threads before it reads the flags of the first one. A thread that this
+    // one made in between, before it ended, is counted in the second reading.
+    for _ in 0..2 {
+        let mut text = [0; STAT_BYTES];
+        let bytes = match file.read_at(&mut text, 0) {
+            Ok(bytes) => bytes,
+            Err(cause) if is_gone(&cause) => return Ok(false),
+            Err(cause) => return Err(unseen(cause)),
+        };
+        let stat = String::from_utf8_lossy(&text[..bytes]);
+        let fields = stat_fields(&stat)?;
+        let (flags, threads): (u64, u32) = (field(&fields, 6)?, field(&fields, 17)?);
+        if flags & PF_EXITING == 0 || threads != 1 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_gone(cause: &std::io::Error) -> bool {
+    matches!(Errno::from_io_error(cause), Some(Errno::NOENT | Errno::SRCH))
 }
 
 fn all_have_begun_to_end(process: i32) -> Result<bool, Errno> {

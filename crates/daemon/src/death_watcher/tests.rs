@@ -16,9 +16,17 @@ fn control_page() -> (OwnedFd, Arc<ControlPageView>) {
 fn ended(watcher: &mut DeathWatcher, limit: Duration) -> Vec<Token> {
     let poll = Poll::new().unwrap();
     poll.add(watcher.reader(), 0).unwrap();
-    let mut ready = Vec::new();
-    poll.wait(&mut ready, Some(u64::try_from(limit.as_nanos()).unwrap())).unwrap();
-    if ready.is_empty() { Vec::new() } else { watcher.take_ended() }
+    let begun = std::time::Instant::now();
+    while let Some(left) = limit.checked_sub(begun.elapsed()) {
+        let mut ready = Vec::new();
+        poll.wait(&mut ready, Some(u64::try_from(left.as_nanos()).unwrap())).unwrap();
+        // A mark wakes the daemon before it is checked.
+        let ended = if ready.is_empty() { Vec::new() } else { watcher.take_ended() };
+        if !ended.is_empty() {
+            return ended;
+        }
+    }
+    Vec::new()
 }
 
 const LONG: Duration = Duration::from_secs(60);
