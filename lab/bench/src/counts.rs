@@ -1,9 +1,11 @@
-//! Counted figures of m3ipc: instructions by callgrind, and memory.
+//! Counted figures of m3ipc: instructions by callgrind, memory, and the waits of many clients.
 
+mod fairness;
 mod memory;
 
 use std::process::Command;
 
+use m3ipc_report::names::COUNTED;
 use m3ipc_report::results::Results;
 use m3ipc_report::schema::{Count, Placement, Wait};
 
@@ -25,12 +27,15 @@ const SLOW_NS: u64 = 60_000_000_000;
 /// Counts, and adds the figures, or the reason for their absence.
 pub fn run(bench: &Bench, only: &[String], results: &mut Results) {
     let subject = subjects::M3IPC;
-    for test in ["instructions", "memory"] {
+    for test in COUNTED {
         if !m3ipc_report::matches(only, &[test, subject.name()]) {
             continue;
         }
-        let found =
-            if test == "memory" { memory::find(bench) } else { instructions(bench, subject) };
+        let found = match test {
+            "memory" => memory::find(bench),
+            "fairness" => fairness::find(bench),
+            _ => instructions(bench, subject),
+        };
         match found {
             Ok(found) => {
                 let count = |(what, value, unit): (&str, f64, &str)| {

@@ -113,6 +113,8 @@ pub enum Test {
         /// Whether the server uses its queue of senders even for a single sender.
         queued: bool,
     },
+    /// [`Load::count`] clients of one process call the server at the same time.
+    Fairness,
     /// Cleans up after the supervisor.
     Guard,
 }
@@ -219,6 +221,15 @@ pub struct Job {
     pub clock: Clock,
 }
 
+/// How long a client waited for its answers, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct ClientWaits {
+    /// The mean.
+    pub mean: f64,
+    /// The longest wait.
+    pub longest: f64,
+}
+
 /// The measurement of one process. Fields that a test does not fill stay empty.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
@@ -243,6 +254,9 @@ pub struct Report {
     pub second: Samples,
     /// Memory of an idle client's endpoint, in bytes.
     pub bytes: u64,
+    /// The waits of each of many clients.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_ns: Vec<ClientWaits>,
     /// CLOCK_MONOTONIC at the awaited error, or at the first answer.
     pub ended_at_ns: u64,
     /// Wakeups that this side of a com-socket sent.

@@ -36,6 +36,8 @@ pub use html::page;
 
 /// Words of the JSON that the benchmark writes and the reports look for.
 pub mod names {
+    /// Tests whose figures are counts.
+    pub const COUNTED: [&str; 3] = ["instructions", "memory", "fairness"];
     /// Test of a death whose server has memory of its own.
     pub const HEAVY_DEATH: &str = "death-heavy";
     /// Test of mechanisms whose client gets no error, and the counts of them.

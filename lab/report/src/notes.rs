@@ -1,5 +1,6 @@
 //! What stands around the tables of a run: versions, counts, and what was left out.
 
+use crate::names::COUNTED;
 use crate::results::Results;
 use crate::text::Table;
 
@@ -16,12 +17,11 @@ pub fn libraries(results: &Results) -> String {
     format!("libraries {}\n", results.libraries.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-/// Instructions and memory.
+/// Instructions, memory and fairness.
 #[must_use]
 pub fn counts(results: &Results) -> String {
     let mut table = Table::new(&["test", "what", "figure", ""]);
-    let counted = ["instructions", "memory"];
-    for count in results.counts.iter().filter(|count| counted.contains(&count.test.as_str())) {
+    for count in results.counts.iter().filter(|count| COUNTED.contains(&count.test.as_str())) {
         let value = format!("{:.0}", count.value);
         table.row(vec![count.test.clone(), count.what.clone(), value, count.unit.clone()]);
     }

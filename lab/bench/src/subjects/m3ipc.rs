@@ -56,6 +56,9 @@ impl Subject for M3ipc {
                 Opened::default().with(Role::Server, server()).then(Role::Client, server())
             }
             Test::Straight => Opened::alone(server()),
+            Test::Fairness => {
+                Opened::default().with(Role::Server, server()).then(Role::Idle, server())
+            }
             Test::Mesh => Opened::default().with(Role::Idle, server()).then(Role::Idle, server()),
             _ => {
                 let mut number = 0;
@@ -73,6 +76,7 @@ impl Subject for M3ipc {
         let peer = VmPeer::new(&inherited)?;
         match (run.load().test, run.job().role) {
             (Test::Mesh, _) => many::mesh(&peer, run),
+            (Test::Fairness, Role::Idle) => many::equal_clients(&peer, run),
             (_, Role::Idle) => many::idle_clients(&peer, run),
             (Test::Straight, _) => sequences::straight(&peer, run),
             (Test::Contact, Role::Client) => sequences::contacts(&peer, run),

@@ -1,7 +1,7 @@
 //! Messages: round trips, wake-ups, many pairs, many clients, deaths, restarts, contacts.
 
 use m3ipc_report::columns::TRIPS;
-use m3ipc_report::names::{HEAVY_DEATH, UNTOLD};
+use m3ipc_report::names::{COUNTED, HEAVY_DEATH, UNTOLD};
 use m3ipc_report::schema::{Family, Placement, Wait};
 
 use crate::job::{Load, Test};
@@ -32,8 +32,8 @@ pub fn steps(plan: &Plan<'_>, subjects: Subjects<'_>) -> Vec<Step> {
     steps.push(untold(plan, subjects));
     steps.push(restart(plan, subjects));
     steps.push(contact(plan, subjects));
-    if ["instructions", "memory"].iter().any(|test| plan.lets(&[test, "m3ipc"])) {
-        steps.push(Step::of_work("instructions and memory", "counts", StepWork::Counts));
+    if COUNTED.iter().any(|test| plan.lets(&[test, "m3ipc"])) {
+        steps.push(Step::of_work("instructions, memory and fairness", "counts", StepWork::Counts));
     }
     steps
 }

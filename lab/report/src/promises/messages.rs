@@ -68,6 +68,10 @@ pub const PROMISES: [Promise; 14] = [
     Promise::ratio("P7", "CPU time of IPC2 among many clients / with 1", AtMost(1.5), |r| {
         clients(r, |row| row.record.cpu_ns_per_op)
     }),
+    Promise::ratio("P7", "1,000 clients at once, slowest / median client", AtMost(3.0), |r| {
+        let wait = |client| r.count("fairness", client);
+        Some(wait("wait of the slowest client")? / wait("wait of the median client")?)
+    }),
 ];
 
 /// The spinning m3ipc against a floor of the same test that spins, too.

@@ -1,13 +1,16 @@
 //! Many endpoints of one process: idle clients, and a mesh of links.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
+use std::time::Duration;
 
 use m3ipc::{Address, Endpoint, Node, Source};
 
+use crate::clock::monotonic_ns;
 use crate::error::Error;
-use crate::job::{Report, Test};
+use crate::job::{ClientWaits, Report, Test};
 use crate::payload::Message;
 use crate::raw;
 use crate::run::Run;
@@ -21,6 +24,12 @@ const TOUCHED_BYTES: usize = 48 * 1024;
 
 /// The most idle clients of a process: each needs a thread, descriptors and mappings.
 const IDLE_OF_PROCESS: usize = 1_000;
+/// The time in which equal clients call.
+const EQUAL_SPAN: Duration = Duration::from_secs(3);
+/// The phases of their work.
+const BEFORE: u32 = 0;
+const WORK: u32 = 1;
+const AFTER: u32 = 2;
 /// Descriptors that the daemon keeps of a client with one link: connection, pidfd, page and link.
 const DAEMON_DESCRIPTORS: u64 = 4;
 /// Its other descriptors, and a reserve.
@@ -126,6 +135,44 @@ pub fn idle_clients(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
     run.at_the_start()?;
     let report = run.until_the_end()?;
     Ok(Report { bytes: after.saturating_sub(before) / (others.max(1) as u64), ..report })
+}
+
+/// Binds clients that then call the server without a pause, all at the same time.
+pub fn equal_clients(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
+    raw::raise_fd_limit();
+    let mut first = peer.bind()?;
+    let server = peer.find_server(&mut first)?;
+    let (bytes, count) = (run.load().bytes, run.load().count());
+    let phase = Arc::new(AtomicU32::new(BEFORE));
+    let (own_phase, (waits, all_waits)) = (Arc::clone(&phase), channel());
+    let threads = Threads::start(peer, count, move |endpoint, sender| {
+        trip(endpoint, server, 1, bytes)?;
+        let _ = sender.send(Ok(()));
+        while own_phase.load(Ordering::Acquire) == BEFORE {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let (mut number, mut longest_ns) = (1, 0);
+        let begun_ns = monotonic_ns();
+        let mut before_ns = begun_ns;
+        while own_phase.load(Ordering::Acquire) == WORK {
+            number += 1;
+            trip(endpoint, server, number, bytes)?;
+            let now_ns = monotonic_ns();
+            longest_ns = longest_ns.max(now_ns - before_ns);
+            before_ns = now_ns;
+        }
+        let mean = (before_ns - begun_ns) as f64 / (number - 1).max(1) as f64;
+        let _ = waits.send(ClientWaits { mean, longest: longest_ns as f64 });
+        Ok(())
+    })?;
+    threads.bind()?;
+    run.at_the_start()?;
+    phase.store(WORK, Ordering::Release);
+    thread::sleep(EQUAL_SPAN);
+    phase.store(AFTER, Ordering::Release);
+    let one = |_| all_waits.recv().map_err(|_| Error::PeerGone);
+    let waits_ns = (0..count).map(one).collect::<Result<_, _>>()?;
+    Ok(Report { waits_ns, ..run.until_the_end()? })
 }
 
 /// Binds endpoints and links each with every endpoint that was bound before.

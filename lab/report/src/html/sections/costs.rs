@@ -4,6 +4,7 @@ use maud::html;
 
 use crate::html::section::Section;
 use crate::html::{format, rows};
+use crate::names::COUNTED;
 use crate::results::{Results, Row};
 use crate::schema::{Count, Placement, Wait};
 
@@ -40,7 +41,7 @@ pub fn section(results: &Results) -> Option<Section> {
             }
         }
     };
-    let is_counted = |it: &&Count| ["instructions", "memory"].contains(&it.test.as_str());
+    let is_counted = |it: &&Count| COUNTED.contains(&it.test.as_str());
     let counted: Vec<&Count> = results.counts.iter().filter(is_counted).collect();
     let class = |line: &(String, Wait)| {
         known.iter().find(|row| row.record.mechanism == line.0).map(|row| rows::class(row))
