@@ -18,6 +18,7 @@
 //! | `wakeup=always` | a wakeup byte for each publish (for tests) |
 //! | `same=1` | both ends may lie in one process (for tests) |
 //! | `bulk=0` | no stream is pinned for its overflows (for tests) |
+//! | `message=0` | the ring takes each message, also one that needs a wakeup byte (for tests) |
 //! | `uring=pass` | io_uring is let through, else it fails with ENOSYS |
 //! | `filters=N` | filters on system calls that the library works under: those of `m3 sock run` |
 //!
@@ -70,6 +71,7 @@ impl<'a> Policy<'a> {
             "same" => settings.same_process = switch(value)?,
             "bulk" => settings.pins_bulk = switch(value)?,
             "rest" => settings.rests = switch(value)?,
+            "message" => settings.by_message = switch(value)?,
             "filters" => self.filters = value.parse().ok()?,
             "after" => settings.upgrade_after_calls = value.parse().ok()?,
             "spin" => settings.spin_ns = value.parse().ok().filter(|ns| *ns <= 10_000_000)?,

@@ -18,6 +18,7 @@ use super::ring_half::{Direction, RingHalf};
 use super::socket_state::{SocketState, half_of};
 use crate::kernel::ready;
 use crate::memory::layout::half;
+use crate::memory::lock;
 use crate::protocol::HalfView;
 use core::sync::atomic::Ordering;
 use std::os::fd::RawFd;
@@ -41,9 +42,9 @@ pub fn is_over(state: &SocketState, fd: RawFd, half: &RingHalf) -> bool {
 
 /// Begins a receive past the rings; whether the program's own call is right. Its end counts the
 /// bytes.
-pub fn begin_receive(state: &SocketState, end: PairEnd) -> bool {
+pub fn begin_receive(state: &SocketState, end: PairEnd, by_message: bool) -> bool {
     let half = half_of(end, Direction::Receive);
-    if half.load(half::PINNED) == 0 || !half.has_ring() || state.receives.has_error() {
+    if !(by_message || half.load(half::PINNED) != 0) || !half.has_ring() || state.receives.has_error() {
         return false;
     }
     let sending = half_of(end, Direction::Send);
@@ -67,6 +68,26 @@ fn is_drained(half: &RingHalf) -> bool {
 
 fn is_read(half: &RingHalf) -> bool {
     !half.has_ring() || half.ring().is_ok_and(|ring| ring.filled == 0)
+}
+
+/// Switches a direction to its ring before a receive that spins, under the receiver's lock: the
+/// sender then needs no system call. Nothing of the direction may be in the kernel, or on its way.
+pub fn switch_for_spin(half: &RingHalf, end: PairEnd) {
+    let is_idle = || {
+        half.load(half::ATTACHED) == 1
+            && half.load(half::PINNED) == 0
+            && half.load(half::SENDING) == 0
+            && half.load(half::KERNEL) == half.load(half::KERNEL_TAKEN)
+    };
+    if !half.has_ring() || !is_idle() {
+        return;
+    }
+    // A send raises `SENDING` under this lock, and counts its bytes before it lowers it.
+    if let Some(_held) = lock::try_take(half.lock(half::SEND_LOCK))
+        && is_idle()
+    {
+        switch_to_ring(half, end);
+    }
 }
 
 /// Switches a direction to the ring, under both locks, unless a receive passes by a ring of the

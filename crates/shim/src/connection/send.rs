@@ -21,11 +21,14 @@ use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
 use core::sync::atomic::{AtomicU64, Ordering};
+use m3ipc_link::notification::NotificationSuppression;
 use m3ipc_sys::monotonic_ns;
 use std::os::fd::RawFd;
 
 /// Bytes that are published at once, so that the receiver copies while the sender does.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// A message of so many bytes costs the kernel hardly more than a wakeup byte.
+const SMALL_BYTES: usize = 2048;
 /// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
 const STALE_SENDS: u64 = 8;
 /// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
@@ -56,6 +59,8 @@ pub struct Sender<'a> {
     pub bulk: Option<&'a BulkWindow>,
     /// The wakeup bytes of the messages; `None` where no direction rests for them.
     pub share: Option<&'a WakeupShare>,
+    /// Whether the kernel carries a small message that would need a wakeup byte.
+    pub by_message: bool,
     /// The refusals of sends.
     pub refusals: &'a Refusals,
     /// The longest spin.
@@ -101,6 +106,8 @@ enum Put {
     All,
     /// The ring is full.
     Full,
+    /// The kernel carries the message itself.
+    ByKernel,
     /// The kernel refuses a wakeup byte.
     Refused(Errno),
 }
@@ -137,7 +144,7 @@ impl Sender<'_> {
             self.add(half::PUBLISHING, 1);
         }
         let total = cursor.left();
-        if !self.in_ring() && !switch(&self.half) {
+        if !self.in_ring() && !(self.prefers_ring(total) && switch(&self.half)) {
             return self.kernel_call();
         }
         if self.load(half::ATTACHED) != 1 {
@@ -161,6 +168,10 @@ impl Sender<'_> {
             // The real call reports it once more, with its signal.
             Ok(Put::Refused(libc::EPIPE)) => Outcome::Kernel,
             Ok(Put::Refused(errno)) => Outcome::Failed(errno),
+            Ok(Put::ByKernel) => {
+                self.switch_to_kernel();
+                self.kernel_call()
+            }
             Ok(Put::Full) => {
                 self.switch_to_kernel();
                 self.note_overflow();
@@ -255,12 +266,45 @@ impl Sender<'_> {
         }
     }
 
+    /// Whether a direction in the kernel tries its ring for a message: a receiver that polls needs
+    /// no wakeup byte, and a large message gains by the ring all the same.
+    #[inline]
+    fn prefers_ring(&self, bytes: usize) -> bool {
+        !self.by_message
+            || bytes > SMALL_BYTES
+            || !self.has_ring()
+            || self.load(half::PINNED) != 0
+            || self.receiver_polls()
+    }
+
+    /// Whether the kernel carries a message in place of its wakeup byte: the ring is empty, nothing
+    /// lies in the kernel, and the receiver does not poll.
+    #[inline]
+    fn prefers_kernel(&self, ring: RingState, bytes: usize) -> bool {
+        self.by_message
+            && bytes <= SMALL_BYTES
+            && ring.filled == 0
+            && self.wakeups_in_kernel() == 0
+            && NotificationSuppression::new(self.word(half::SUPPRESSION)).is_idle()
+            && !self.receiver_polls()
+    }
+
+    /// Whether an event loop of the receiver polls the slot of this half.
+    #[inline]
+    fn receiver_polls(&self) -> bool {
+        let slot = self.load(half::POLLER_SLOT);
+        slot != 0 && self.peer_poller.is_awake(self.memory, slot)
+    }
+
     fn put(&self, cursor: &mut IovCursor<'_>, flags: i32, force: bool) -> Result<Put, Corrupt> {
         let (mut waited, mut rests) = (flags & libc::MSG_DONTWAIT != 0, false);
         let cpu = u64::from(m3ipc_sys::current_cpu());
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
             let ring = self.ring()?;
+            if !force && self.prefers_kernel(ring, cursor.left()) {
+                return Ok(Put::ByKernel);
+            }
             let ring = self.extent.fit(&self.half, self.ring_bytes_max, ring, cursor.left());
             if !self.extent.reserve(&self.half, ring.size) {
                 return Ok(Put::Full);

@@ -7,7 +7,7 @@ mod leave;
 
 use super::address::SocketName;
 use super::armed_poller::ArmedPoller;
-use super::receive::{ReceiveHalf, receive};
+use super::receive::{ReceiveHalf, ReceiveOptions, receive};
 use super::rest;
 use super::ring_half::Direction;
 use super::send::{SUSPECT, Sender};
@@ -248,6 +248,7 @@ impl Socket {
             spin: &state.send_spin,
             extent: &state.extent,
             bulk: now.pins_bulk.then_some(&state.bulk),
+            by_message: now.by_message && !now.always_wake,
             share: (now.rests && !now.always_wake).then_some(&state.share),
             ring_bytes_max: now.ring_bytes as usize,
             refusals: &state.send_refusals,
@@ -319,28 +320,45 @@ impl Socket {
         }
         let Some(buffers) = buffers else { return Outcome::Kernel };
         // A peek takes no bytes, which the end of the call would count.
+        let options = self.receive_options(flags);
         if flags & libc::MSG_PEEK == 0
             && let Some(end) = self.state.joined_end()
-            && rest::begin_receive(self.state, end)
+            && self.begin_receive(end, options)
         {
             return Outcome::Counted(KernelCall::past_ring(self.id, self.generation));
         }
         if let Some(outcome) = self.kernel_route_of_receive() {
             return outcome;
         }
-        self.receive_at(IovCursor::new(&buffers), flags)
+        self.receive_at(IovCursor::new(&buffers), options)
+    }
+
+    /// Begins a receive past the rings, where the program's own call is right.
+    fn begin_receive(&self, end: pairs::PairEnd, options: ReceiveOptions) -> bool {
+        let receives = &self.state.receives;
+        let by_message = options.by_message && !options.spins && !receives.is_probe();
+        rest::begin_receive(self.state, end, by_message)
+    }
+
+    /// How a call with these flags receives.
+    fn receive_options(&self, flags: i32) -> ReceiveOptions {
+        let now = settings::current();
+        let spin_ns = u64::from(now.spin_ns);
+        let spins = self.state.receives.will_spin(spin_ns, flags);
+        let by_message = now.by_message && !now.always_wake;
+        ReceiveOptions { flags, spin_ns, spins, by_message }
     }
 
     /// Receives into the bytes that the cursor has left.
-    fn receive_at(&self, cursor: IovCursor<'_>, flags: i32) -> Outcome {
+    fn receive_at(&self, cursor: IovCursor<'_>, options: ReceiveOptions) -> Outcome {
         let state = self.state;
         let Some(end) = state.end() else { return Outcome::Kernel };
         let half = half_of(end, Direction::Receive);
         // TCP alone discards the bytes; a Unix stream ignores the flag.
-        let flags = if state.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
-        let spin_ns = u64::from(settings::current().spin_ns);
-        let from = ReceiveHalf { half, fd: self.fd };
-        let outcome = receive(from, &state.receives, spin_ns, cursor, flags);
+        let flags = options.flags & if state.is_unix() { !libc::MSG_TRUNC } else { !0 };
+        let options = ReceiveOptions { flags, ..options };
+        let from = ReceiveHalf { half, fd: self.fd, end };
+        let outcome = receive(from, &state.receives, cursor, options);
         self.note_end(outcome, half.load(half::REASON), end)
     }
 
@@ -367,7 +385,8 @@ impl Socket {
         let left = self.receive_half().and_then(|half| half.ring().ok());
         match (buffers, left) {
             (Some(buffers), Some(ring)) if ring.filled > 0 => {
-                self.receive_at(IovCursor::new(&buffers).limited(ring.filled), flags)
+                let options = self.receive_options(flags);
+                self.receive_at(IovCursor::new(&buffers).limited(ring.filled), options)
             }
             (Some(_), Some(_)) => self.receive_message(buffers, flags, has_control),
             _ => Outcome::Kernel,
@@ -441,7 +460,7 @@ impl Socket {
     fn receive_half(&self) -> Option<ReceiveHalf> {
         let end = self.state.joined_end()?;
         let half = half_of(end, Direction::Receive);
-        half.has_ring().then_some(ReceiveHalf { half, fd: self.fd })
+        half.has_ring().then_some(ReceiveHalf { half, fd: self.fd, end })
     }
 
     /// Whether bytes lie in the ring now: a reason to poll, never an answer in place of the
@@ -449,6 +468,17 @@ impl Socket {
     #[must_use]
     pub fn has_bytes(&self) -> bool {
         self.receive_half().is_some_and(|half| half.ring().is_ok_and(|ring| ring.filled > 0))
+    }
+
+    /// The same, or bytes of the peer in the kernel that no receive has taken.
+    #[must_use]
+    pub fn has_arrivals(&self) -> bool {
+        self.receive_half().is_some_and(|half| {
+            half.ring().is_ok_and(|ring| ring.filled > 0)
+                || !half.in_ring()
+                    && half.load(half::PINNED) == 0
+                    && half.load(half::KERNEL) != half.load(half::KERNEL_TAKEN)
+        })
     }
 
     /// The moment at which the peer last marked the slot of the socket, in nanoseconds.

@@ -38,6 +38,7 @@ fn settings_are_applied_and_bad_words_are_named() {
         same_process: true,
         pins_bulk: false,
         rests: true,
+        by_message: true,
         on: true,
     };
     assert_eq!(policy.settings, wanted);

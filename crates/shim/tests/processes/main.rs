@@ -44,6 +44,7 @@ impl Plan {
             same_process: false,
             pins_bulk: false,
             rests: true,
+            by_message: true,
             on: true,
         });
     }
