@@ -18,7 +18,7 @@ pub struct Settings {
     pub same_process: bool,
     /// Whether a stream that overflows its ring again and again stays in the kernel.
     pub pins_bulk: bool,
-    /// Whether a direction whose messages need wakeup bytes rests in the kernel.
+    /// Whether a direction whose small messages need wakeup bytes all the same rests in the kernel.
     pub rests: bool,
     /// Whether the kernel carries a small message that would need a wakeup byte.
     pub by_message: bool,
@@ -35,7 +35,7 @@ impl Default for Settings {
             spin_ns: 50_000,
             same_process: false,
             pins_bulk: true,
-            rests: false,
+            rests: true,
             by_message: true,
             on: true,
         }

@@ -252,7 +252,7 @@ fn every_order_gives_the_bytes_that_were_sent_and_the_right_readiness() {
             same_process: true,
             pins_bulk: false,
             rests: true,
-            by_message: true,
+            by_message: false,
             on: true,
         });
         let mut config = ProptestConfig::with_cases(120);

@@ -97,7 +97,7 @@ fn garbage_in_the_memory_ends_one_connection_at_most() {
         same_process: true,
         pins_bulk: false,
         rests: false,
-        by_message: true,
+        by_message: false,
         on: true,
     });
     let mut rng = fastrand::Rng::with_seed(99);

@@ -38,7 +38,7 @@ fn directory() -> &'static Path {
             same_process: true,
             pins_bulk: false,
             rests: false,
-            by_message: true,
+            by_message: false,
             on: true,
         });
         let [one, other] = ends();

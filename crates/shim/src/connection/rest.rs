@@ -47,6 +47,11 @@ pub fn begin_receive(state: &SocketState, end: PairEnd, by_message: bool) -> boo
     if !(by_message || half.load(half::PINNED) != 0) || !half.has_ring() || state.receives.has_error() {
         return false;
     }
+    // A receive through the library arms the half.
+    let wanted = state.receives.wanted_slot.load(Ordering::Relaxed);
+    if wanted != 0 && wanted != half.load(half::POLLER_SLOT) {
+        return false;
+    }
     let sending = half_of(end, Direction::Send);
     if half.in_ring() || sending.in_ring() {
         return false;

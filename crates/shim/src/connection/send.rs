@@ -170,6 +170,8 @@ impl Sender<'_> {
             Ok(Put::Refused(errno)) => Outcome::Failed(errno),
             Ok(Put::ByKernel) => {
                 self.switch_to_kernel();
+                // The kernel answers for the peer; the next head counts as progress.
+                self.progress[0].store(u64::MAX, Ordering::Relaxed);
                 self.kernel_call()
             }
             Ok(Put::Full) => {
@@ -298,6 +300,7 @@ impl Sender<'_> {
 
     fn put(&self, cursor: &mut IovCursor<'_>, flags: i32, force: bool) -> Result<Put, Corrupt> {
         let (mut waited, mut rests) = (flags & libc::MSG_DONTWAIT != 0, false);
+        let total = cursor.left();
         let cpu = u64::from(m3ipc_sys::current_cpu());
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
@@ -321,7 +324,12 @@ impl Sender<'_> {
                     Err(errno) => return Ok(Put::Refused(errno)),
                 }
                 if let Some(share) = self.share {
-                    rests |= share.note_message(self.load(half::WAKEUPS));
+                    let wakeups = self.load(half::WAKEUPS);
+                    if total > SMALL_BYTES {
+                        share.note_large(wakeups);
+                    } else {
+                        rests |= share.note_message(wakeups);
+                    }
                 }
                 if cursor.left() == 0 {
                     if rests {

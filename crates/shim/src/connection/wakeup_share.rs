@@ -82,6 +82,12 @@ impl WakeupShare {
         rests
     }
 
+    /// Notes a large message in the ring, which gains also with a wakeup byte.
+    #[inline]
+    pub(super) fn note_large(&self, wakeups: u64) {
+        self.wakeups.store(wakeups, Ordering::Relaxed);
+    }
+
     #[cold]
     fn begin_rest(&self) {
         let last = self.last.load(Ordering::Relaxed);

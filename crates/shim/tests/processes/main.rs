@@ -44,7 +44,7 @@ impl Plan {
             same_process: false,
             pins_bulk: false,
             rests: true,
-            by_message: true,
+            by_message: false,
             on: true,
         });
     }
