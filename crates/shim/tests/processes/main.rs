@@ -44,7 +44,7 @@ impl Plan {
             same_process: false,
             pins_bulk: false,
             rests: true,
-            by_message: false,
+            by_message: true,
             on: true,
         });
     }
