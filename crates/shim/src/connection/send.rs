@@ -144,8 +144,14 @@ impl Sender<'_> {
             self.add(half::PUBLISHING, 1);
         }
         let total = cursor.left();
-        if !self.in_ring() && !(self.prefers_ring(total) && switch(&self.half)) {
-            return self.kernel_call();
+        if !self.in_ring() {
+            if !self.prefers_ring(total) {
+                self.note_asleep();
+                return self.kernel_call();
+            }
+            if !switch(&self.half) {
+                return self.kernel_call();
+            }
         }
         if self.load(half::ATTACHED) != 1 {
             // The peer receives without this library from now on. It still takes what the ring has.
@@ -172,6 +178,7 @@ impl Sender<'_> {
                 self.switch_to_kernel();
                 // The kernel answers for the peer; the next head counts as progress.
                 self.progress[0].store(u64::MAX, Ordering::Relaxed);
+                self.note_asleep();
                 self.kernel_call()
             }
             Ok(Put::Full) => {
@@ -201,6 +208,14 @@ impl Sender<'_> {
             self.half.store(half::REASON, PinReason::Bulk as u64);
             self.half.store(half::PINNED, 1);
             counters::count_pin(PinReason::Bulk);
+        }
+    }
+
+    /// Notes a message that the kernel carries because its receiver sleeps, under the sender's lock.
+    #[inline]
+    fn note_asleep(&self) {
+        if self.share.is_some_and(WakeupShare::note_asleep) {
+            self.rest();
         }
     }
 
