@@ -179,10 +179,11 @@ mod tests {
         let text = "upgrade-after = 0\nring-bytes = 64\nspin-us = 20\n\
             io-uring = \"pass\"\n\
             [ports]\nallow = [6379, \"8000-8999\"]\ndeny = [22]\n[programs]\ndeny = [\"sshd\"]\n\
-            [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\nalways-ring = true\nnever-rest = true\n";
+            [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n\
+            always-ring = true\nnever-rest = true\n";
         let line = to_line(&toml::from_str(text).unwrap()).unwrap();
-        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always message=0 rest=0 !programs=sshd \
-                      ports=6379,8000-8999 !ports=22 paths=/run/";
+        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always message=0 rest=0 \
+                      !programs=sshd ports=6379,8000-8999 !ports=22 paths=/run/";
         assert_eq!(line, wanted);
         assert!(Policy::read(&line).is_ok());
     }

@@ -3,8 +3,8 @@
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
 use super::pairs::PairEnd;
 use super::reservation::Reservation;
-use super::rest;
 use super::ring_half::{Direction, RingHalf};
+use super::route;
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::kernel::{Errno, file, socket};
 use crate::memory::layout::half;
@@ -310,7 +310,7 @@ impl Receiver<'_> {
         arm(&self.half, self.memory.wanted_slot.load(Ordering::SeqCst));
         self.memory.note_returns(self.load(half::RETURNS));
         if self.options.spins && self.options.by_message && !self.in_ring() {
-            rest::switch_for_spin(&self.half.half, self.half.end);
+            route::switch_for_spin(&self.half.half, self.half.end);
         }
         match attempt(self, total, self.options.spins) {
             Err(Corrupt) => Some(disconnect(self.half.fd)),

@@ -11,7 +11,6 @@ use super::ring_half::{Direction, RingHalf};
 use super::socket_state::{SocketState, half_of};
 use crate::kernel::ready;
 use crate::memory::layout::half;
-use crate::memory::lock;
 use crate::protocol::{HalfView, pass};
 use core::sync::atomic::Ordering;
 use std::os::fd::RawFd;
@@ -53,31 +52,4 @@ pub fn begin_receive(state: &SocketState, end: PairEnd, by_message: bool) -> boo
         return false;
     }
     pass::begin(&half, &sending)
-}
-
-/// Switches a direction to its ring before a receive that spins, under the receiver's lock: the
-/// sender then needs no system call. Nothing of the direction may be in the kernel, or on its way.
-pub fn switch_for_spin(half: &RingHalf, end: PairEnd) {
-    let is_idle = || {
-        half.load(half::ATTACHED) == 1
-            && half.load(half::PINNED) == 0
-            && half.load(half::SENDING) == 0
-            && half.load(half::KERNEL) == half.load(half::KERNEL_TAKEN)
-    };
-    if !half.has_ring() || !is_idle() {
-        return;
-    }
-    // A send raises `SENDING` under this lock, and counts its bytes before it lowers it.
-    if let Some(_held) = lock::try_take(half.lock(half::SEND_LOCK))
-        && is_idle()
-    {
-        switch_to_ring(half, end);
-    }
-}
-
-/// Switches a direction to the ring, under both locks, unless a receive passes by a ring of the
-/// connection at this moment; whether it switched.
-pub fn switch_to_ring(half: &RingHalf, end: PairEnd) -> bool {
-    let connection = [Direction::Send, Direction::Receive].map(|of| half_of(end, of));
-    pass::switch_to_ring(half, connection.each_ref())
 }

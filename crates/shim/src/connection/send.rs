@@ -211,7 +211,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Notes a message that the kernel carries because its receiver sleeps, under the sender's lock.
+    /// Notes a message that the kernel carries because its receiver sleeps; under the sender's
+    /// lock.
     #[inline]
     fn note_asleep(&self) {
         if self.share.is_some_and(WakeupShare::note_asleep) {

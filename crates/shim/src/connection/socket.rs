@@ -4,11 +4,11 @@
 //! work, or answers [`Outcome::Kernel`]: the caller then makes the real call.
 
 mod leave;
+mod past_ring;
 
 use super::address::SocketName;
 use super::armed_poller::ArmedPoller;
 use super::receive::{ReceiveHalf, ReceiveOptions, receive};
-use super::rest;
 use super::ring_half::Direction;
 use super::send::{SUSPECT, Sender};
 use super::socket_state::{SocketId, SocketState, half_of, phase};
@@ -333,22 +333,6 @@ impl Socket {
         self.receive_at(IovCursor::new(&buffers), options)
     }
 
-    /// Begins a receive past the rings, where the program's own call is right.
-    fn begin_receive(&self, end: pairs::PairEnd, options: ReceiveOptions) -> bool {
-        let receives = &self.state.receives;
-        let by_message = options.by_message && !options.spins && !receives.is_probe();
-        rest::begin_receive(self.state, end, by_message)
-    }
-
-    /// How a call with these flags receives.
-    fn receive_options(&self, flags: i32) -> ReceiveOptions {
-        let now = settings::current();
-        let spin_ns = u64::from(now.spin_ns);
-        let spins = self.state.receives.will_spin(spin_ns, flags);
-        let by_message = now.by_message && !now.always_wake;
-        ReceiveOptions { flags, spin_ns, spins, by_message }
-    }
-
     /// Receives into the bytes that the cursor has left.
     fn receive_at(&self, cursor: IovCursor<'_>, options: ReceiveOptions) -> Outcome {
         let state = self.state;
@@ -468,17 +452,6 @@ impl Socket {
     #[must_use]
     pub fn has_bytes(&self) -> bool {
         self.receive_half().is_some_and(|half| half.ring().is_ok_and(|ring| ring.filled > 0))
-    }
-
-    /// The same, or bytes of the peer in the kernel that no receive has taken.
-    #[must_use]
-    pub fn has_arrivals(&self) -> bool {
-        self.receive_half().is_some_and(|half| {
-            half.ring().is_ok_and(|ring| ring.filled > 0)
-                || !half.in_ring()
-                    && matches!(half.load(half::PINNED), 0 | half::AT_REST)
-                    && half.load(half::KERNEL) != half.load(half::KERNEL_TAKEN)
-        })
     }
 
     /// The moment at which the peer last marked the slot of the socket, in nanoseconds.
