@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 chmod 755 "$work"
 programs="redis nginx haproxy ssh rsync git node postgresql"
 wanted=${*:-python $programs redis-suite libuv tokio node-suite}
-printf 'upgrade-after = 0\n[test]\nsame-process = true\n' >"$work/policy"
+printf 'upgrade-after = 0\n[test]\nsame-process = true\nalways-ring = true\n' >"$work/policy"
 drop=
 
 # Runs a command natively or under the library.

@@ -81,6 +81,14 @@ impl<'a, W: Word64> NotificationSuppression<'a, W> {
         }
     }
 
+    /// Whether the receiver does not poll, and no notification was sent: bytes that are published
+    /// now need one.
+    #[must_use]
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & STATE_MASK == NEEDED
+    }
+
     /// Claims the notification for bytes up to `tail`; `true` where the sender must send it.
     #[must_use]
     #[inline]

@@ -14,10 +14,11 @@
 //! | `after=N` | data calls before a socket looks for its peer |
 //! | `ring=BYTES` | bytes of each ring: a power of two from 64 to 64 KiB |
 //! | `spin=NS` | the longest spin before a call sleeps, in nanoseconds |
-//! | `rest=1` | a direction rests in the kernel where most of its messages need wakeup bytes |
 //! | `wakeup=always` | a wakeup byte for each publish (for tests) |
 //! | `same=1` | both ends may lie in one process (for tests) |
 //! | `bulk=0` | no stream is pinned for its overflows (for tests) |
+//! | `message=0` | the ring takes each message, also one that needs a wakeup byte (for tests) |
+//! | `rest=0` | no direction rests in the kernel (for tests) |
 //! | `uring=pass` | io_uring is let through, else it fails with ENOSYS |
 //! | `filters=N` | filters on system calls that the library works under: those of `m3 sock run` |
 //!
@@ -70,6 +71,7 @@ impl<'a> Policy<'a> {
             "same" => settings.same_process = switch(value)?,
             "bulk" => settings.pins_bulk = switch(value)?,
             "rest" => settings.rests = switch(value)?,
+            "message" => settings.by_message = switch(value)?,
             "filters" => self.filters = value.parse().ok()?,
             "after" => settings.upgrade_after_calls = value.parse().ok()?,
             "spin" => settings.spin_ns = value.parse().ok().filter(|ns| *ns <= 10_000_000)?,

@@ -145,7 +145,7 @@ pub fn poll(
     let mut target = fds;
     spin_then_wait(
         &mut target,
-        |fds| watched(fds).any(|socket| socket.has_bytes()),
+        |fds| watched(fds).any(|socket| socket.has_arrivals()),
         |fds| ready::poll_all_now(fds),
         |fds, wait| real(fds, wait),
     )
@@ -252,7 +252,7 @@ pub fn select(
     }
     spin_then_wait(
         sets,
-        |sets| sets.watched().any(|socket| socket.has_bytes()),
+        |sets| sets.watched().any(|socket| socket.has_arrivals()),
         SelectSets::ask,
         |_sets, wait| real(wait),
     )

@@ -18,8 +18,10 @@ pub struct Settings {
     pub same_process: bool,
     /// Whether a stream that overflows its ring again and again stays in the kernel.
     pub pins_bulk: bool,
-    /// Whether a direction whose messages need wakeup bytes rests in the kernel.
+    /// Whether a direction whose small messages need wakeup bytes all the same rests in the kernel.
     pub rests: bool,
+    /// Whether the kernel carries a small message that would need a wakeup byte.
+    pub by_message: bool,
     /// Whether any connection is upgraded.
     pub on: bool,
 }
@@ -33,7 +35,8 @@ impl Default for Settings {
             spin_ns: 50_000,
             same_process: false,
             pins_bulk: true,
-            rests: false,
+            rests: true,
+            by_message: true,
             on: true,
         }
     }
@@ -49,6 +52,7 @@ const SAME_PROCESS: u32 = 2;
 const ON: u32 = 4;
 const PINS_BULK: u32 = 8;
 const RESTS: u32 = 16;
+const BY_MESSAGE: u32 = 32;
 
 /// Stores the settings. Ring sizes outside of the limits become the nearest allowed size.
 pub(crate) fn store(settings: Settings) {
@@ -62,7 +66,8 @@ pub(crate) fn store(settings: Settings) {
         | switch(settings.same_process, SAME_PROCESS)
         | switch(settings.on, ON)
         | switch(settings.pins_bulk, PINS_BULK)
-        | switch(settings.rests, RESTS);
+        | switch(settings.rests, RESTS)
+        | switch(settings.by_message, BY_MESSAGE);
     // Release: pairs with the load in `current`.
     SWITCHES.store(switches, Ordering::Release);
 }
@@ -78,6 +83,7 @@ pub(crate) fn current() -> Settings {
         same_process: switches & SAME_PROCESS != 0,
         pins_bulk: switches & PINS_BULK != 0,
         rests: switches & RESTS != 0,
+        by_message: switches & BY_MESSAGE != 0,
         on: switches & ON != 0,
     }
 }

@@ -41,6 +41,7 @@ fn an_end_that_answers_through_the_kernel_sends_at_once() {
         same_process: true,
         pins_bulk: false,
         rests: false,
+        by_message: false,
         on: true,
     });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

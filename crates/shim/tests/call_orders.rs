@@ -243,7 +243,13 @@ fn every_order_gives_the_bytes_that_were_sent_and_the_right_readiness() {
     std::fs::create_dir_all(&home).unwrap();
     // SAFETY: the only thread that looks at the environment.
     unsafe { std::env::set_var("M3_RUNTIME_DIR", &home) };
-    for (ring_bytes, always_wake, spin_ns) in [(64, false, 0), (64, true, 0), (4096, false, 1000)] {
+    for (ring_bytes, always_wake, spin_ns, by_message) in [
+        (64, false, 0, false),
+        (64, true, 0, false),
+        (4096, false, 1000, false),
+        (64, false, 0, true),
+        (4096, false, 1000, true),
+    ] {
         prepare(Settings {
             ring_bytes,
             upgrade_after_calls: 0,
@@ -252,6 +258,7 @@ fn every_order_gives_the_bytes_that_were_sent_and_the_right_readiness() {
             same_process: true,
             pins_bulk: false,
             rests: true,
+            by_message,
             on: true,
         });
         let mut config = ProptestConfig::with_cases(120);

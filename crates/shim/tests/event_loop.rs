@@ -39,7 +39,8 @@ fn begin() -> MutexGuard<'static, PathBuf> {
         // SAFETY: before any thread here looks at the environment.
         unsafe { std::env::set_var("M3_RUNTIME_DIR", &home) };
         prepare_tables();
-        let policy = policy::store(b"after=0 spin=1000 same=1", "event_loop", 0).unwrap();
+        let policy =
+            policy::store(b"after=0 spin=1000 same=1 message=0 rest=0", "event_loop", 0).unwrap();
         prepare(policy.settings);
         Mutex::new(home)
     });

@@ -49,6 +49,7 @@ fn a_direction_switches_to_its_ring_only_when_the_kernel_is_empty() {
         same_process: true,
         pins_bulk: false,
         rests: false,
+        by_message: false,
         on: true,
     });
     let (one, other) = UnixStream::pair().unwrap();

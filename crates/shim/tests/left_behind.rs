@@ -38,6 +38,7 @@ fn directory() -> &'static Path {
             same_process: true,
             pins_bulk: false,
             rests: false,
+            by_message: false,
             on: true,
         });
         let [one, other] = ends();

@@ -18,7 +18,7 @@ use m3ipc_shim::memory::layout::half;
 use m3ipc_shim::protocol::publish::{SendPort, publish};
 use m3ipc_shim::protocol::pull::{Attempt, ReceivePort, attempt};
 use m3ipc_shim::protocol::settle::{WakeupPort, disarm};
-use m3ipc_shim::protocol::{Corrupt, CountingWord, HalfView, RingState, armed};
+use m3ipc_shim::protocol::{Corrupt, CountingWord, HalfView, RingState, armed, pass};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -152,9 +152,9 @@ struct Direction {
 }
 
 impl Direction {
-    /// A direction whose bytes go through the ring. `slot` is its slot word; `changing` is a word
-    /// that changes in the model beside those of [`CHECKED`].
-    fn new(fenced: bool, slot: u64, changing: usize) -> Arc<Self> {
+    /// A direction whose bytes go through the ring. `slot` is its slot word; `changing` are words
+    /// that change in the model beside those of [`CHECKED`].
+    fn new(fenced: bool, slot: u64, changing: &[usize]) -> Arc<Self> {
         let start = |offset: usize| match offset {
             half::RING_BYTES => 64,
             half::SWITCHES => 1,
@@ -163,7 +163,7 @@ impl Direction {
         };
         let word = |at: usize| {
             let offset = 8 * at;
-            if CHECKED.contains(&offset) || offset == changing {
+            if CHECKED.contains(&offset) || changing.contains(&offset) {
                 AnyWord::Checked(Word::new(start(offset), fenced))
             } else {
                 AnyWord::Plain(start(offset).into())
@@ -352,7 +352,7 @@ fn fails(model: impl FnOnce()) -> bool {
 /// Two publishes and two calls: the descriptor is readable exactly while bytes are left.
 fn two_publishes(fenced: bool, want: usize) {
     check(move || {
-        let direction = Direction::new(fenced, 0, half::TAIL);
+        let direction = Direction::new(fenced, 0, &[half::TAIL]);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();
@@ -375,7 +375,7 @@ fn two_publishes(fenced: bool, want: usize) {
 /// A publish, then an overflow into the kernel: wakeup bytes and bytes are never mixed up.
 fn overflow(want: usize) {
     check(move || {
-        let direction = Direction::new(true, 0, half::SWITCHES);
+        let direction = Direction::new(true, 0, &[half::SWITCHES]);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();
@@ -397,7 +397,7 @@ fn overflow(want: usize) {
 /// An event loop polls, receives and sleeps, while two publishes arrive.
 fn event_loop(fenced: bool) {
     check(move || {
-        let direction = Direction::new(fenced, SLOT, half::TAIL);
+        let direction = Direction::new(fenced, SLOT, &[half::TAIL]);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();
@@ -447,7 +447,7 @@ fn event_loop(fenced: bool) {
 /// reads the tail, and sleeps where it sees nothing.
 fn disarmed(waits_for_publisher: bool) {
     check(move || {
-        let direction = Direction::new(true, SLOT, half::POLLER_SLOT);
+        let direction = Direction::new(true, SLOT, &[half::POLLER_SLOT]);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();
@@ -522,7 +522,7 @@ fn a_wait_that_disarms_without_waiting_for_the_sender_is_woken() {
 fn a_direction_is_sealed_or_switched_and_never_both() {
     for start in [0, 2] {
         check(move || {
-            let direction = Direction::new(true, 0, half::SWITCHES);
+            let direction = Direction::new(true, 0, &[half::SWITCHES]);
             direction.store(half::SWITCHES, start);
             let other = Arc::clone(&direction);
             let switches = loom::thread::spawn(move || other.switch_to_ring());
@@ -533,4 +533,57 @@ fn a_direction_is_sealed_or_switched_and_never_both() {
             assert_eq!(direction.is_sealed_unused(), is_sealed && start == 0);
         });
     }
+}
+
+/// A message for which the sender switches to the ring, unless a receive passes by the rings at
+/// that moment: the receive takes no wakeup byte for data.
+fn switch_and_pass(fenced: bool) {
+    check(move || {
+        let changing = [half::SWITCHES, half::RECEIVING, half::RECEIVE_LOCK];
+        let direction = Direction::new(fenced, 0, &changing);
+        let other_way = Direction::new(fenced, 0, &[]);
+        for half in [&direction, &other_way] {
+            half.store(half::SWITCHES, 2);
+        }
+        let (sender, senders_other) = (Arc::clone(&direction), Arc::clone(&other_way));
+        let sends = loom::thread::spawn(move || {
+            let lock = sender.word(half::RECEIVE_LOCK);
+            let is_held = lock.compare_exchange(0, 1).is_ok();
+            let switches = is_held && pass::switch_to_ring(&*sender, [&*sender, &*senders_other]);
+            if is_held {
+                lock.store(0, Ordering::Release);
+            }
+            if switches {
+                publish(&*sender, 1, false).unwrap();
+            } else {
+                sender.kernel.lock().unwrap().push_back(1);
+            }
+        });
+        let mut receiver = Receiver::new(&direction);
+        for _call in 0..2 {
+            let lock = direction.word(half::RECEIVE_LOCK);
+            if pass::begin(&*direction, &*other_way) {
+                receiver.left.set(1);
+                let _ = receiver.receive_from_kernel();
+                pass::end(&*direction);
+            } else if lock.compare_exchange(0, 2).is_ok() {
+                receiver.call(1, false);
+                lock.store(0, Ordering::Release);
+            }
+        }
+        sends.join().unwrap();
+        receiver.call(1, false);
+        assert_eq!(*receiver.got.borrow(), [1]);
+        assert!(!direction.has_kernel_bytes());
+    });
+}
+
+#[test]
+fn a_receive_past_the_ring_takes_no_wakeup_byte() {
+    switch_and_pass(true);
+}
+
+#[test]
+fn without_fences_a_receive_past_the_ring_takes_a_wakeup_byte() {
+    assert!(fails(|| switch_and_pass(false)), "the model holds without its fences");
 }

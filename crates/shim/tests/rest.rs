@@ -29,7 +29,7 @@ fn prepare_once() {
             upgrade_after_calls: 0,
             spin_ns: 0,
             same_process: true,
-            rests: true,
+            by_message: false,
             ..Settings::default()
         });
     });

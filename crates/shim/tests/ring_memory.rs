@@ -51,6 +51,7 @@ fn a_ring_grows_with_its_messages_and_shrinks_when_it_is_idle() {
         spin_ns: 0,
         same_process: true,
         rests: false,
+        by_message: false,
         ..Settings::default()
     });
     let (one, other) = UnixStream::pair().unwrap();

@@ -80,6 +80,7 @@ pub fn regions(bytes: &[u8]) {
             same_process: true,
             pins_bulk: true,
             rests: true,
+            by_message: true,
             on: true,
         });
     });

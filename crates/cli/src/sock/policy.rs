@@ -18,7 +18,6 @@ struct PolicyFile {
     upgrade_after: Option<u32>,
     ring_bytes: Option<u32>,
     spin_us: Option<u32>,
-    rest_in_kernel: Option<bool>,
     io_uring: Option<IoUringRule>,
     programs: Rules,
     users: Rules,
@@ -55,6 +54,8 @@ struct TestSettings {
     always_wakeup: bool,
     same_process: bool,
     never_bulk: bool,
+    always_ring: bool,
+    never_rest: bool,
 }
 
 /// The policy that is in effect.
@@ -130,7 +131,6 @@ fn to_line(file: &PolicyFile) -> std::result::Result<String, String> {
     word("after", file.upgrade_after.map(|calls| calls.to_string()));
     word("ring", file.ring_bytes.map(|bytes| bytes.to_string()));
     word("spin", file.spin_us.map(|us| us.saturating_mul(1000).to_string()));
-    word("rest", file.rest_in_kernel.map(|on| u32::from(on).to_string()));
     word(
         "uring",
         file.io_uring
@@ -139,6 +139,8 @@ fn to_line(file: &PolicyFile) -> std::result::Result<String, String> {
     word("wakeup", file.test.always_wakeup.then(|| "always".to_owned()));
     word("same", file.test.same_process.then(|| "1".to_owned()));
     word("bulk", file.test.never_bulk.then(|| "0".to_owned()));
+    word("message", file.test.always_ring.then(|| "0".to_owned()));
+    word("rest", file.test.never_rest.then(|| "0".to_owned()));
     let rules = [
         ("programs", &file.programs),
         ("users", &file.users),
@@ -175,12 +177,13 @@ mod tests {
     #[test]
     fn a_file_becomes_a_line() {
         let text = "upgrade-after = 0\nring-bytes = 64\nspin-us = 20\n\
-            rest-in-kernel = true\nio-uring = \"pass\"\n\
+            io-uring = \"pass\"\n\
             [ports]\nallow = [6379, \"8000-8999\"]\ndeny = [22]\n[programs]\ndeny = [\"sshd\"]\n\
-            [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n";
+            [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n\
+            always-ring = true\nnever-rest = true\n";
         let line = to_line(&toml::from_str(text).unwrap()).unwrap();
-        let wanted = "after=0 ring=64 spin=20000 rest=1 uring=pass wakeup=always !programs=sshd \
-                      ports=6379,8000-8999 !ports=22 paths=/run/";
+        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always message=0 rest=0 \
+                      !programs=sshd ports=6379,8000-8999 !ports=22 paths=/run/";
         assert_eq!(line, wanted);
         assert!(Policy::read(&line).is_ok());
     }

@@ -270,6 +270,19 @@ impl PeerPoller {
         )
     }
 
+    /// Whether no thread sleeps in the poller of a slot word: published bytes would need no wakeup
+    /// byte now. Under the sender's lock.
+    #[inline]
+    #[must_use]
+    pub fn is_awake(&self, memory: PairMemory, slot_word: u64) -> bool {
+        let is_mapped = self.mapped.load(Ordering::Relaxed) == slot_word >> POLLER_SHIFT;
+        if !is_mapped && !self.map(memory, slot_word) {
+            return false;
+        }
+        let state = memory.peer_word(poller_of(slot_word) * POLLER_BYTES + STATE);
+        state.load(Ordering::Acquire) == awake(slot_word >> OWN_GENERATION_SHIFT)
+    }
+
     /// Whether a wait of the receiver has reported the bit of a slot word. Where the poller is not
     /// mapped, its bits were never set. Under the sender's lock.
     #[must_use]

@@ -10,7 +10,8 @@
 //!     │   │ ring_extent ── reservation         the memory of a ring, by its traffic
 //!     │   │ idle_rings                         memory of idle rings goes back
 //!     │   │ bulk                               streams that overflow again and again
-//!     │   │ wakeup_share ── rest               messages that need wakeup bytes
+//!     │   │ wakeup_share ── rest               receivers that mostly sleep
+//!     │   │ route                              the switch to the ring, under both locks
 //!     ├── ended                              the memory of a connection after its end
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves
@@ -29,6 +30,7 @@ mod reservation;
 mod rest;
 pub mod ring_extent;
 mod ring_half;
+mod route;
 mod send;
 pub mod sock_diag;
 pub mod socket;

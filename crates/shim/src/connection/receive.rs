@@ -1,8 +1,10 @@
 //! Receiving: the steps of [`crate::protocol::pull`], then sleep in the kernel.
 
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
+use super::pairs::PairEnd;
 use super::reservation::Reservation;
 use super::ring_half::{Direction, RingHalf};
+use super::route;
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::kernel::{Errno, file, socket};
 use crate::memory::layout::half;
@@ -17,6 +19,8 @@ use std::os::fd::RawFd;
 
 /// Spins of a receiver that waits for a sender's next instructions, before it yields the CPU.
 const SPINS: u32 = 400;
+/// One receive past the ring in so many goes through the library all the same.
+const PROBE: u32 = 32;
 /// Wakeup bytes that a peek skips at most: more are never sent unasked.
 const WAKEUPS_SKIPPED_MAX: usize = 512;
 /// Sleeps of one call that end without a byte, before the peer counts as hostile: other receivers
@@ -30,6 +34,8 @@ pub struct ReceiveHalf {
     pub half: RingHalf,
     /// The descriptor.
     pub fd: RawFd,
+    /// This end of the pair.
+    pub end: PairEnd,
 }
 
 impl HalfView for ReceiveHalf {
@@ -75,6 +81,8 @@ pub struct ReceiveMemory {
     pub spin: CallSpin,
     /// Not 0 where calls on the descriptor slept lately: the next call may spin before it asks.
     pub sleeps: AtomicU32,
+    /// Receives past the ring.
+    pub passes: AtomicU32,
     /// The refusals of receives.
     pub refusals: Refusals,
     /// An error of the kernel, behind bytes that arrived before it; 0 is none.
@@ -93,6 +101,7 @@ impl ReceiveMemory {
         Self {
             spin: CallSpin::new(),
             sleeps: AtomicU32::new(0),
+            passes: AtomicU32::new(0),
             refusals: Refusals::new(),
             kept_error: AtomicU64::new(0),
             wanted_slot: AtomicU64::new(0),
@@ -126,6 +135,20 @@ impl ReceiveMemory {
         }
     }
 
+    /// Whether the next receive spins for bytes.
+    pub fn will_spin(&self, spin_ns: u64, flags: i32) -> bool {
+        spin_ns > 0
+            && flags & libc::MSG_DONTWAIT == 0
+            && self.sleeps.load(Ordering::Relaxed) != 0
+            && self.spin.pays()
+    }
+
+    /// Whether the next receive goes through the library all the same: it finds out whether calls
+    /// on the descriptor sleep.
+    pub fn is_probe(&self) -> bool {
+        self.passes.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
+    }
+
     /// Forgets the past.
     pub fn reset(&self) {
         self.spin.reset();
@@ -137,13 +160,25 @@ impl ReceiveMemory {
     }
 }
 
+/// How a call receives.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveOptions {
+    /// The flags of the call.
+    pub flags: i32,
+    /// The longest spin.
+    pub spin_ns: u64,
+    /// Whether the call spins before it asks the kernel.
+    pub spins: bool,
+    /// Whether the kernel carries small messages that would need wakeup bytes.
+    pub by_message: bool,
+}
+
 /// A receiver's side of one direction, for one call.
 struct Receiver<'a> {
     half: ReceiveHalf,
     memory: &'a ReceiveMemory,
-    spin_ns: u64,
+    options: ReceiveOptions,
     cursor: IovCursor<'a>,
-    flags: i32,
 }
 
 impl HalfView for Receiver<'_> {
@@ -186,7 +221,7 @@ impl ReceivePort for Receiver<'_> {
     fn receive_from_kernel(&mut self) -> Result<usize, Errno> {
         let mut copies = no_runs();
         let now = self.cursor.clone();
-        let flags = self.flags & (libc::MSG_PEEK | libc::MSG_TRUNC) | libc::MSG_DONTWAIT;
+        let flags = self.options.flags & (libc::MSG_PEEK | libc::MSG_TRUNC) | libc::MSG_DONTWAIT;
         let bytes = socket::receive(self.half.fd, &now.remaining(&mut copies), flags)?;
         self.cursor.skip(bytes);
         Ok(bytes)
@@ -240,23 +275,23 @@ impl ReceivePort for Receiver<'_> {
         let own_cpu = u64::from(m3ipc_sys::current_cpu());
         let sender_cpu = self.word(half::SENDER_CPU);
         let same_cpu = || sender_cpu.load(Ordering::Relaxed) == own_cpu;
-        self.memory.spin.spin(self.spin_ns, same_cpu, arrived)
+        self.memory.spin.spin(self.options.spin_ns, same_cpu, arrived)
     }
 }
 
 impl Receiver<'_> {
     fn has(&self, flag: i32) -> bool {
-        self.flags & flag != 0
+        self.options.flags & flag != 0
     }
 
     /// One attempt under the lock; `None`: the call sleeps.
     fn attempt(&mut self, total: usize) -> Option<Outcome> {
-        let limit = CallLimit::new(self.half.fd, self.flags, Direction::Receive);
+        let limit = CallLimit::new(self.half.fd, self.options.flags, Direction::Receive);
         let lock = self.half.half.lock(half::RECEIVE_LOCK);
         let held = match lock::take(lock, || limit.ns()) {
             LockResult::Held(held) => held,
             LockResult::Own => {
-                let failed = interrupted(self.half.fd, self.flags);
+                let failed = interrupted(self.half.fd, self.options.flags);
                 return Some(done_or(total - self.cursor.left(), failed));
             }
             LockResult::Busy => {
@@ -274,11 +309,10 @@ impl Receiver<'_> {
         }
         arm(&self.half, self.memory.wanted_slot.load(Ordering::SeqCst));
         self.memory.note_returns(self.load(half::RETURNS));
-        let polls = self.spin_ns > 0
-            && self.may_wait()
-            && self.memory.sleeps.load(Ordering::Relaxed) != 0
-            && self.memory.spin.pays();
-        match attempt(self, total, polls) {
+        if self.options.spins && self.options.by_message && !self.in_ring() {
+            route::switch_for_spin(&self.half.half, self.half.end);
+        }
+        match attempt(self, total, self.options.spins) {
             Err(Corrupt) => Some(disconnect(self.half.fd)),
             Ok(Attempt::Done(bytes)) => Some(Outcome::Done(bytes)),
             Ok(Attempt::Failed(errno)) => Some(Outcome::Failed(errno)),
@@ -291,17 +325,18 @@ impl Receiver<'_> {
 pub fn receive(
     half: ReceiveHalf,
     memory: &ReceiveMemory,
-    spin_ns: u64,
     cursor: IovCursor<'_>,
-    flags: i32,
+    options: ReceiveOptions,
 ) -> Outcome {
     let total = cursor.left();
-    let mut call = Receiver { half, memory, spin_ns, cursor, flags };
+    let ReceiveOptions { flags, spin_ns, .. } = options;
+    let mut call = Receiver { half, memory, options, cursor };
     let (mut rounds, mut left) = (0_u32, total);
     loop {
         if let Some(outcome) = call.attempt(total) {
             return outcome;
         }
+        call.options.spins = memory.will_spin(spin_ns, flags);
         // No event loop polls for this half while the call sleeps.
         if half.load(half::POLLER_SLOT) != 0 {
             memory.wanted_slot.store(0, Ordering::SeqCst);

@@ -1,24 +1,17 @@
 //! Directions at rest: how they return to the ring, and receives that pass by the ring meanwhile.
 //!
-//! A connection at rest must cost what one without a ring costs. So a receive is the program's own
-//! call, as given: it may sleep, and needs no lock. No sender may switch to the ring during such a
-//! call, which would take a wakeup byte for data. Each party writes first and reads then:
-//!
-//! | party | first | then |
-//! |---|---|---|
-//! | receiver | counts its call (`RECEIVING`) | reads the switches; in the ring: takes the count back |
-//! | sender | switches to the ring | reads the count; with a call: switches back |
-//!
-//! A receive passes by only where the whole connection is out of its rings: the end of the stream
-//! has no other meaning then, and a later send asks the kernel. A call that never ends (the thread
-//! was cancelled in it) keeps both directions in the kernel.
+//! A connection whose messages the kernel carries must cost what one without a ring costs. So a
+//! receive is the program's own call, as given ([`pass`]). It passes by only where the whole
+//! connection is out of its rings: the end of the stream has no other meaning then, and a later
+//! send asks the kernel. A call that never ends (the thread was cancelled in it) keeps both
+//! directions in the kernel.
 
 use super::pairs::PairEnd;
 use super::ring_half::{Direction, RingHalf};
 use super::socket_state::{SocketState, half_of};
 use crate::kernel::ready;
 use crate::memory::layout::half;
-use crate::protocol::HalfView;
+use crate::protocol::{HalfView, pass};
 use core::sync::atomic::Ordering;
 use std::os::fd::RawFd;
 
@@ -41,48 +34,22 @@ pub fn is_over(state: &SocketState, fd: RawFd, half: &RingHalf) -> bool {
 
 /// Begins a receive past the rings; whether the program's own call is right. Its end counts the
 /// bytes.
-pub fn begin_receive(state: &SocketState, end: PairEnd) -> bool {
+pub fn begin_receive(state: &SocketState, end: PairEnd, by_message: bool) -> bool {
     let half = half_of(end, Direction::Receive);
-    if half.load(half::PINNED) == 0 || !half.has_ring() || state.receives.has_error() {
+    if !(by_message || half.load(half::PINNED) != 0)
+        || !half.has_ring()
+        || state.receives.has_error()
+    {
+        return false;
+    }
+    // A receive through the library arms the half.
+    let wanted = state.receives.wanted_slot.load(Ordering::Relaxed);
+    if wanted != 0 && wanted != half.load(half::POLLER_SLOT) {
         return false;
     }
     let sending = half_of(end, Direction::Send);
     if half.in_ring() || sending.in_ring() {
         return false;
     }
-    // SeqCst: pairs with `switch_to_ring`.
-    half.word(half::RECEIVING).fetch_add(1, Ordering::SeqCst);
-    let is_out = |half: &RingHalf| half.word(half::SWITCHES).load(Ordering::SeqCst) & 1 == 0;
-    let passes = is_out(&half) && is_out(&sending) && is_drained(&half) && is_read(&sending);
-    if !passes {
-        half.word(half::RECEIVING).fetch_sub(1, Ordering::AcqRel);
-    }
-    passes
-}
-
-/// Whether nothing of the ring is left, neither a byte nor a wakeup byte.
-fn is_drained(half: &RingHalf) -> bool {
-    half.load(half::PUBLISHING) & 1 == 0 && half.wakeups_in_kernel() == 0 && is_read(half)
-}
-
-fn is_read(half: &RingHalf) -> bool {
-    !half.has_ring() || half.ring().is_ok_and(|ring| ring.filled == 0)
-}
-
-/// Switches a direction to the ring, under both locks, unless a receive passes by a ring of the
-/// connection at this moment; whether it switched.
-pub fn switch_to_ring(half: &RingHalf, end: PairEnd) -> bool {
-    let passes = || {
-        // SeqCst: pairs with `begin_receive`.
-        let receives = |of| half_of(end, of).word(half::RECEIVING).load(Ordering::SeqCst) != 0;
-        receives(Direction::Send) || receives(Direction::Receive)
-    };
-    if passes() || !half.switch_to_ring() {
-        return false;
-    }
-    if passes() {
-        half.switch_to_kernel();
-        return false;
-    }
-    true
+    pass::begin(&half, &sending)
 }

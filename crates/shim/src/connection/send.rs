@@ -21,11 +21,14 @@ use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
 use core::sync::atomic::{AtomicU64, Ordering};
+use m3ipc_link::notification::NotificationSuppression;
 use m3ipc_sys::monotonic_ns;
 use std::os::fd::RawFd;
 
 /// Bytes that are published at once, so that the receiver copies while the sender does.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// A message of so many bytes costs the kernel hardly more than a wakeup byte.
+const SMALL_BYTES: usize = 2048;
 /// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
 const STALE_SENDS: u64 = 8;
 /// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
@@ -56,6 +59,8 @@ pub struct Sender<'a> {
     pub bulk: Option<&'a BulkWindow>,
     /// The wakeup bytes of the messages; `None` where no direction rests for them.
     pub share: Option<&'a WakeupShare>,
+    /// Whether the kernel carries a small message that would need a wakeup byte.
+    pub by_message: bool,
     /// The refusals of sends.
     pub refusals: &'a Refusals,
     /// The longest spin.
@@ -101,6 +106,8 @@ enum Put {
     All,
     /// The ring is full.
     Full,
+    /// The kernel carries the message itself.
+    ByKernel,
     /// The kernel refuses a wakeup byte.
     Refused(Errno),
 }
@@ -137,8 +144,14 @@ impl Sender<'_> {
             self.add(half::PUBLISHING, 1);
         }
         let total = cursor.left();
-        if !self.in_ring() && !switch(&self.half) {
-            return self.kernel_call();
+        if !self.in_ring() {
+            if !self.prefers_ring(total) {
+                self.note_asleep();
+                return self.kernel_call();
+            }
+            if !switch(&self.half) {
+                return self.kernel_call();
+            }
         }
         if self.load(half::ATTACHED) != 1 {
             // The peer receives without this library from now on. It still takes what the ring has.
@@ -161,6 +174,13 @@ impl Sender<'_> {
             // The real call reports it once more, with its signal.
             Ok(Put::Refused(libc::EPIPE)) => Outcome::Kernel,
             Ok(Put::Refused(errno)) => Outcome::Failed(errno),
+            Ok(Put::ByKernel) => {
+                self.switch_to_kernel();
+                // The kernel answers for the peer; the next head counts as progress.
+                self.progress[0].store(u64::MAX, Ordering::Relaxed);
+                self.note_asleep();
+                self.kernel_call()
+            }
             Ok(Put::Full) => {
                 self.switch_to_kernel();
                 self.note_overflow();
@@ -188,6 +208,15 @@ impl Sender<'_> {
             self.half.store(half::REASON, PinReason::Bulk as u64);
             self.half.store(half::PINNED, 1);
             counters::count_pin(PinReason::Bulk);
+        }
+    }
+
+    /// Notes a message that the kernel carries because its receiver sleeps; under the sender's
+    /// lock.
+    #[inline]
+    fn note_asleep(&self) {
+        if self.share.is_some_and(WakeupShare::note_asleep) {
+            self.rest();
         }
     }
 
@@ -255,12 +284,46 @@ impl Sender<'_> {
         }
     }
 
+    /// Whether a direction in the kernel tries its ring for a message: a receiver that polls needs
+    /// no wakeup byte, and a large message gains by the ring all the same.
+    #[inline]
+    fn prefers_ring(&self, bytes: usize) -> bool {
+        !self.by_message
+            || bytes > SMALL_BYTES
+            || !self.has_ring()
+            || self.load(half::PINNED) != 0
+            || self.receiver_polls()
+    }
+
+    /// Whether the kernel carries a message in place of its wakeup byte: the ring is empty, nothing
+    /// lies in the kernel, and the receiver does not poll.
+    #[inline]
+    fn prefers_kernel(&self, ring: RingState, bytes: usize) -> bool {
+        self.by_message
+            && bytes <= SMALL_BYTES
+            && ring.filled == 0
+            && self.wakeups_in_kernel() == 0
+            && NotificationSuppression::new(self.word(half::SUPPRESSION)).is_idle()
+            && !self.receiver_polls()
+    }
+
+    /// Whether an event loop of the receiver polls the slot of this half.
+    #[inline]
+    fn receiver_polls(&self) -> bool {
+        let slot = self.load(half::POLLER_SLOT);
+        slot != 0 && self.peer_poller.is_awake(self.memory, slot)
+    }
+
     fn put(&self, cursor: &mut IovCursor<'_>, flags: i32, force: bool) -> Result<Put, Corrupt> {
         let (mut waited, mut rests) = (flags & libc::MSG_DONTWAIT != 0, false);
+        let total = cursor.left();
         let cpu = u64::from(m3ipc_sys::current_cpu());
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
             let ring = self.ring()?;
+            if !force && self.prefers_kernel(ring, cursor.left()) {
+                return Ok(Put::ByKernel);
+            }
             let ring = self.extent.fit(&self.half, self.ring_bytes_max, ring, cursor.left());
             if !self.extent.reserve(&self.half, ring.size) {
                 return Ok(Put::Full);
@@ -277,7 +340,12 @@ impl Sender<'_> {
                     Err(errno) => return Ok(Put::Refused(errno)),
                 }
                 if let Some(share) = self.share {
-                    rests |= share.note_message(self.load(half::WAKEUPS));
+                    let wakeups = self.load(half::WAKEUPS);
+                    if total > SMALL_BYTES {
+                        share.note_large(wakeups);
+                    } else {
+                        rests |= share.note_message(wakeups);
+                    }
                 }
                 if cursor.left() == 0 {
                     if rests {

@@ -4,11 +4,11 @@
 //! work, or answers [`Outcome::Kernel`]: the caller then makes the real call.
 
 mod leave;
+mod past_ring;
 
 use super::address::SocketName;
 use super::armed_poller::ArmedPoller;
-use super::receive::{ReceiveHalf, receive};
-use super::rest;
+use super::receive::{ReceiveHalf, ReceiveOptions, receive};
 use super::ring_half::Direction;
 use super::send::{SUSPECT, Sender};
 use super::socket_state::{SocketId, SocketState, half_of, phase};
@@ -248,6 +248,7 @@ impl Socket {
             spin: &state.send_spin,
             extent: &state.extent,
             bulk: now.pins_bulk.then_some(&state.bulk),
+            by_message: now.by_message && !now.always_wake,
             share: (now.rests && !now.always_wake).then_some(&state.share),
             ring_bytes_max: now.ring_bytes as usize,
             refusals: &state.send_refusals,
@@ -319,28 +320,29 @@ impl Socket {
         }
         let Some(buffers) = buffers else { return Outcome::Kernel };
         // A peek takes no bytes, which the end of the call would count.
+        let options = self.receive_options(flags);
         if flags & libc::MSG_PEEK == 0
             && let Some(end) = self.state.joined_end()
-            && rest::begin_receive(self.state, end)
+            && self.begin_receive(end, options)
         {
             return Outcome::Counted(KernelCall::past_ring(self.id, self.generation));
         }
         if let Some(outcome) = self.kernel_route_of_receive() {
             return outcome;
         }
-        self.receive_at(IovCursor::new(&buffers), flags)
+        self.receive_at(IovCursor::new(&buffers), options)
     }
 
     /// Receives into the bytes that the cursor has left.
-    fn receive_at(&self, cursor: IovCursor<'_>, flags: i32) -> Outcome {
+    fn receive_at(&self, cursor: IovCursor<'_>, options: ReceiveOptions) -> Outcome {
         let state = self.state;
         let Some(end) = state.end() else { return Outcome::Kernel };
         let half = half_of(end, Direction::Receive);
         // TCP alone discards the bytes; a Unix stream ignores the flag.
-        let flags = if state.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
-        let spin_ns = u64::from(settings::current().spin_ns);
-        let from = ReceiveHalf { half, fd: self.fd };
-        let outcome = receive(from, &state.receives, spin_ns, cursor, flags);
+        let flags = options.flags & if state.is_unix() { !libc::MSG_TRUNC } else { !0 };
+        let options = ReceiveOptions { flags, ..options };
+        let from = ReceiveHalf { half, fd: self.fd, end };
+        let outcome = receive(from, &state.receives, cursor, options);
         self.note_end(outcome, half.load(half::REASON), end)
     }
 
@@ -367,7 +369,8 @@ impl Socket {
         let left = self.receive_half().and_then(|half| half.ring().ok());
         match (buffers, left) {
             (Some(buffers), Some(ring)) if ring.filled > 0 => {
-                self.receive_at(IovCursor::new(&buffers).limited(ring.filled), flags)
+                let options = self.receive_options(flags);
+                self.receive_at(IovCursor::new(&buffers).limited(ring.filled), options)
             }
             (Some(_), Some(_)) => self.receive_message(buffers, flags, has_control),
             _ => Outcome::Kernel,
@@ -441,7 +444,7 @@ impl Socket {
     fn receive_half(&self) -> Option<ReceiveHalf> {
         let end = self.state.joined_end()?;
         let half = half_of(end, Direction::Receive);
-        half.has_ring().then_some(ReceiveHalf { half, fd: self.fd })
+        half.has_ring().then_some(ReceiveHalf { half, fd: self.fd, end })
     }
 
     /// Whether bytes lie in the ring now: a reason to poll, never an answer in place of the

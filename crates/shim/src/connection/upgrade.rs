@@ -8,6 +8,7 @@ use super::pairs::{self, NoPair, PairEnd};
 use super::receive::ReceiveHalf;
 use super::rest;
 use super::ring_half::{Direction, RingHalf};
+use super::route;
 use super::sock_diag;
 use super::socket_state::SocketState;
 use super::sweep;
@@ -183,7 +184,7 @@ pub fn switch_to_ring(
             return false;
         }
         let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
-        return is_drained() && rest::switch_to_ring(half, end);
+        return is_drained() && route::switch_to_ring(half, end);
     }
     state.first_switch.is_due() && first_switch(state, fd, end, half, settings)
 }
@@ -219,7 +220,7 @@ fn first_switch(
     // counts are equal here.
     half.store(half::KERNEL_TAKEN, half.load(half::KERNEL));
     half.store(half::RING_BYTES, first as u64);
-    if !rest::switch_to_ring(half, end) {
+    if !route::switch_to_ring(half, end) {
         half.store(half::RING_BYTES, 0);
         return false;
     }

@@ -1,11 +1,10 @@
-//! Directions whose messages need wakeup bytes: the ring only costs, and the kernel is better.
+//! Directions whose receiver mostly sleeps: the ring gains nothing, and the kernel is better.
 //!
-//! A wakeup byte costs as much as a small message of the kernel. The copies through the ring, and
-//! the receive of the byte, come on top. So the ring gains by the messages that need no wakeup
-//! byte. The sender keeps a balance: a message with a wakeup byte is a point against the ring, a
-//! message without one is a point for it. With [`AGAINST`] points against the ring the direction
-//! rests in the kernel. Up to [`FOR_MAX`] points of better times count: a ring that mostly pays
-//! outlives a burst.
+//! The ring gains by the messages that need no wakeup byte. The sender keeps a balance: a small
+//! message that the kernel carries because its receiver sleeps, or one in the ring with a wakeup
+//! byte, is a point against the ring. A message without one, or a large one, is a point for it.
+//! With [`AGAINST`] points against the ring the direction rests in the kernel. Up to [`FOR_MAX`]
+//! points of better times count: a ring that mostly pays outlives a burst.
 //!
 //! The cause may pass: other programs wanted the CPUs, or the receiver was idle. So a direction
 //! returns to the ring after some sends. It rests for four times as many sends each time, up to
@@ -59,17 +58,34 @@ impl WakeupShare {
         self.last.store(0, Ordering::Relaxed);
     }
 
-    /// Notes a message in the ring, after so many wakeup bytes, ever. Whether the direction rests
-    /// from now on.
+    /// Notes a small message in the ring, after so many wakeup bytes, ever. Whether the direction
+    /// rests from now on.
     #[inline]
     pub(super) fn note_message(&self, wakeups: u64) -> bool {
         let before = self.wakeups.load(Ordering::Relaxed);
         self.wakeups.store(wakeups, Ordering::Relaxed);
-        let points = match wakeups.wrapping_sub(before).min(WAKEUPS_MAX) {
+        self.note(match wakeups.wrapping_sub(before).min(WAKEUPS_MAX) {
             0 => -1,
             1 => 1,
             _ => 3,
-        };
+        })
+    }
+
+    /// Notes a large message in the ring, which gains also with a wakeup byte.
+    #[inline]
+    pub(super) fn note_large(&self, wakeups: u64) {
+        self.wakeups.store(wakeups, Ordering::Relaxed);
+        self.note(-1);
+    }
+
+    /// Notes a small message that the kernel carries because its receiver sleeps. Whether the
+    /// direction rests from now on.
+    #[inline]
+    pub(super) fn note_asleep(&self) -> bool {
+        self.note(1)
+    }
+
+    fn note(&self, points: i32) -> bool {
         let balance = (self.balance.load(Ordering::Relaxed) + points).max(-FOR_MAX);
         self.balance.store(balance, Ordering::Relaxed);
         if balance == -FOR_MAX {
@@ -137,6 +153,18 @@ mod tests {
         assert_eq!(messages_until_rest(&WakeupShare::new(), 10, 10_000), Some(32));
         let slowly = messages_until_rest(&WakeupShare::new(), 7, 10_000).unwrap();
         assert!((32..100).contains(&slowly), "{slowly}");
+    }
+
+    #[test]
+    fn a_direction_rests_whose_receiver_mostly_sleeps() {
+        let share = WakeupShare::new();
+        assert_eq!((1..100).find(|_message| share.note_asleep()), Some(32));
+        // Every second message is large, or finds the receiver awake.
+        let share = WakeupShare::new();
+        for message in 0..1_000 {
+            assert!(!share.note_asleep());
+            if message % 2 == 0 { share.note_large(0) } else { assert!(!share.note_message(0)) }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ impl Set {
 
     /// Whether a socket that is not armed has bytes: its wakeup byte is on its way.
     pub(super) fn unarmed_have_bytes(&self) -> bool {
-        self.unarmed().any(|socket| socket.has_bytes())
+        self.unarmed().any(|socket| socket.has_arrivals())
     }
 
     /// Whether there are sockets that are not armed.

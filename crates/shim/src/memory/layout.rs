@@ -16,7 +16,7 @@
 //! |---|---|---|
 //! | 0 to 127 | cookies and addresses of both ends | the maker, before the file has its name |
 //! | 128 to 255 | the process of each end, notes of closes | that end |
-//! | 512, 1024 | the two halves, four cache lines each | see [`half`] |
+//! | 512, 1024 | the two halves, six cache lines each | see [`half`] |
 //!
 //! A file holds the memory of one connection and never serves another one. A process that keeps a
 //! mapping of it therefore reaches nothing else.
@@ -48,7 +48,7 @@ pub const POLLER_BITS: usize = PAGE_BYTES;
 /// Bytes of the file of a process's pollers.
 pub const POLLER_FILE_BYTES: usize = POLLER_BITS + POLLERS_MAX * POLLER_BITS_BYTES;
 /// The version of this layout, which is part of the directory's name.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 
 const _: () = assert!(POLLERS_MAX * POLLER_BYTES <= POLLER_BITS);
 const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES));
@@ -81,19 +81,13 @@ pub mod half {
     /// Bytes of a half.
     pub const BYTES: usize = 512;
 
-    // The sender's line.
+    // The sender's line. While the kernel carries all messages, it does not change.
     /// Bytes that were put into the ring, ever.
     pub const TAIL: usize = 0;
     /// Wakeup bytes that were sent, or will be at once.
     pub const WAKEUPS: usize = 8;
     /// Switches between kernel and ring. Even: bytes go through the kernel. Odd: through the ring.
     pub const SWITCHES: usize = 16;
-    /// Bytes that went through the kernel since the first switch to the ring.
-    pub const KERNEL: usize = 24;
-    /// Calls that are sending through the kernel.
-    pub const SENDING: usize = 32;
-    /// The sender's lock.
-    pub const SEND_LOCK: usize = 40;
     /// Bytes of the ring, set at the first switch to it. The sender changes them while the ring is
     /// empty.
     pub const RING_BYTES: usize = 48;
@@ -112,23 +106,17 @@ pub mod half {
     pub const STAMP: usize = 88;
     /// Returns of the ring's memory to the system, counted before the memory goes.
     pub const GIVE_BACKS: usize = 96;
-    // The receiver's line.
+    // The receiver's line. While the kernel carries all messages, it does not change.
     /// Bytes that were taken out of the ring, ever.
     pub const HEAD: usize = 128;
     /// Wakeup bytes that were taken.
     pub const WAKEUPS_TAKEN: usize = 136;
-    /// Bytes that were taken from the kernel since the first switch to the ring.
-    pub const KERNEL_TAKEN: usize = 144;
-    /// The receiver's lock.
-    pub const RECEIVE_LOCK: usize = 152;
     /// 1: every receive of this end goes through this library. 2: never again.
     pub const ATTACHED: usize = 160;
     /// Not 0: a wakeup byte for each publish.
     pub const EDGES: usize = 168;
     /// The poller slot of this half, see `SlotWord`; 0 is none.
     pub const POLLER_SLOT: usize = 176;
-    /// Receives that are in the kernel, past the ring: the direction must not switch to it.
-    pub const RECEIVING: usize = 184;
     // Counters.
     /// Wakeup bytes that were not needed.
     pub const SPARED: usize = 192;
@@ -142,4 +130,18 @@ pub mod half {
     pub const AT_ONCE: usize = 232;
     /// Ends of rests: the sender tries the ring again.
     pub const RETURNS: usize = 240;
+    // The sender's own line: each send changes it.
+    /// The sender's lock.
+    pub const SEND_LOCK: usize = 256;
+    /// Bytes that went through the kernel since the first switch to the ring.
+    pub const KERNEL: usize = 264;
+    /// Calls that are sending through the kernel.
+    pub const SENDING: usize = 272;
+    // The receiver's own line: each receive changes it.
+    /// The receiver's lock.
+    pub const RECEIVE_LOCK: usize = 320;
+    /// Bytes that were taken from the kernel since the first switch to the ring.
+    pub const KERNEL_TAKEN: usize = 328;
+    /// Receives that are in the kernel, past the ring: the direction must not switch to it.
+    pub const RECEIVING: usize = 336;
 }

@@ -29,7 +29,9 @@ fn rules_that_allow_exclude_the_rest_and_rules_that_deny_come_first() {
 
 #[test]
 fn settings_are_applied_and_bad_words_are_named() {
-    let policy = Policy::read("ring=64 after=0 spin=0 wakeup=always same=1 bulk=0 rest=1").unwrap();
+    let policy =
+        Policy::read("ring=64 after=0 spin=0 wakeup=always same=1 bulk=0 rest=0 message=0")
+            .unwrap();
     let wanted = Settings {
         ring_bytes: 64,
         upgrade_after_calls: 0,
@@ -37,7 +39,8 @@ fn settings_are_applied_and_bad_words_are_named() {
         spin_ns: 0,
         same_process: true,
         pins_bulk: false,
-        rests: true,
+        rests: false,
+        by_message: false,
         on: true,
     };
     assert_eq!(policy.settings, wanted);

@@ -9,6 +9,7 @@
 //! sleeps.*
 
 pub mod armed;
+pub mod pass;
 pub mod publish;
 pub mod pull;
 pub mod settle;

@@ -100,7 +100,7 @@ pub fn take_counted(port: &impl WakeupPort, mut owed: u64) -> Result<(), Errno> 
 
 /// Arms the half with a slot word, under the receiver's lock; 0 changes nothing.
 pub fn arm(port: &impl HalfView, slot: u64) {
-    if slot != 0 && port.load(half::POLLER_SLOT) != slot && port.in_ring() {
+    if slot != 0 && port.load(half::POLLER_SLOT) != slot && port.has_ring() {
         port.word(half::POLLER_SLOT).store(slot, Ordering::SeqCst);
     }
 }

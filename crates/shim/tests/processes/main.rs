@@ -44,6 +44,8 @@ impl Plan {
             same_process: false,
             pins_bulk: false,
             rests: true,
+            // Then the kernel may carry all messages.
+            by_message: self.spin_ns > 0,
             on: true,
         });
     }
@@ -245,7 +247,7 @@ fn streams_of_random_pieces_arrive_as_they_were_sent() {
             "{plan:?}: ring {ring} kernel {kernel} wakeups {wakeups} overflows {overflows} {:?}",
             began.elapsed()
         );
-        assert!(ring > 0, "{plan:?}: no byte went through the ring");
+        assert!(ring > 0 || plan.spin_ns > 0, "{plan:?}: no byte went through the ring");
     }
     assert_eq!(counters::read(Counter::Corrupt), 0);
     deaths();

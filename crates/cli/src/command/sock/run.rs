@@ -26,7 +26,6 @@ A policy with the default of every key; all keys are optional:
   upgrade-after = 16     # data calls before a socket searches for its peer; 0 keeps each ring
   ring-bytes = 65536     # per direction; a power of two from 64 to 65536
   spin-us = 50           # the longest spin before a call sleeps; 0 does not spin
-  rest-in-kernel = false # true: a direction whose messages need wakeup bytes leaves its ring
   io-uring = \"refuse\"    # or \"pass\": the program sends no socket data through io_uring
   [programs]             # file names; deny comes before allow, no allow means all
   deny = [\"sshd\"]

@@ -76,7 +76,7 @@ impl Socket {
             let _ = socket::set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
         }
         let half = half_of(end, Direction::Receive);
-        upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd })
+        upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd, end })
     }
 
     /// Pins a socket of which the kernel was asked for nothing; whether it stays in the kernel now.
@@ -203,7 +203,7 @@ impl Socket {
             // An armed socket belongs to this process alone.
             let is_alone = self.disarm(Deadline::PASSED);
             let fd = if is_open { self.fd } else { -1 };
-            let half = ReceiveHalf { half: half_of(end, Direction::Receive), fd };
+            let half = ReceiveHalf { half: half_of(end, Direction::Receive), fd, end };
             let half = ClosingHalf(half);
             // Wakeup bytes that stay unread would turn an orderly end into a reset.
             if half.has_ring()

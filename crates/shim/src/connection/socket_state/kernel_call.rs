@@ -5,7 +5,7 @@ use crate::connection::ring_half::Direction;
 use crate::counters::{self, Counter};
 use crate::memory::layout::half;
 use crate::outcome::{KernelCall, Outcome};
-use crate::protocol::HalfView;
+use crate::protocol::{HalfView, pass};
 use core::sync::atomic::Ordering;
 
 /// Bytes of one call that count as a further call: long streams search earlier.
@@ -58,7 +58,7 @@ impl KernelCall {
             if self.receives {
                 let half = half_of(end, Direction::Receive);
                 half.add(half::KERNEL_TAKEN, bytes as u64);
-                half.word(half::RECEIVING).fetch_sub(1, Ordering::AcqRel);
+                pass::end(&half);
             } else {
                 let half = half_of(end, Direction::Send);
                 half.add(half::KERNEL, bytes as u64);

@@ -1,0 +1,39 @@
+//! Receives past the rings, and bytes that arrive there.
+
+use super::Socket;
+use crate::connection::pairs::PairEnd;
+use crate::connection::receive::ReceiveOptions;
+use crate::connection::rest;
+use crate::memory::layout::half;
+use crate::protocol::HalfView;
+use crate::settings;
+
+impl Socket {
+    /// Begins a receive past the rings, where the program's own call is right.
+    pub(super) fn begin_receive(&self, end: PairEnd, options: ReceiveOptions) -> bool {
+        let receives = &self.state.receives;
+        let by_message = options.by_message && !options.spins && !receives.is_probe();
+        rest::begin_receive(self.state, end, by_message)
+    }
+
+    /// How a call with these flags receives.
+    pub(super) fn receive_options(&self, flags: i32) -> ReceiveOptions {
+        let now = settings::current();
+        let spin_ns = u64::from(now.spin_ns);
+        let spins = self.state.receives.will_spin(spin_ns, flags);
+        let by_message = now.by_message && !now.always_wake;
+        ReceiveOptions { flags, spin_ns, spins, by_message }
+    }
+
+    /// Whether bytes lie in the ring, or in the kernel where no receive has taken them: a reason to
+    /// poll, as [`has_bytes`](Self::has_bytes).
+    #[must_use]
+    pub fn has_arrivals(&self) -> bool {
+        self.receive_half().is_some_and(|half| {
+            half.ring().is_ok_and(|ring| ring.filled > 0)
+                || !half.in_ring()
+                    && matches!(half.load(half::PINNED), 0 | half::AT_REST)
+                    && half.load(half::KERNEL) != half.load(half::KERNEL_TAKEN)
+        })
+    }
+}
