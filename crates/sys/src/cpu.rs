@@ -78,9 +78,9 @@ pub fn yield_cpu() {
 /// Spectre. Each `ret` to a caller from before the switch is then predicted to jump into the
 /// kernel, which a program must not see. In a virtual machine one such guess costs 300 ns. A wrong
 /// guess within the program costs 5.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 pub(crate) fn refill_returns<const N: usize>() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: each `call` pushes an address, and the addition drops all of them. Without the option
     // `nostack` the compiler keeps nothing below the stack pointer. Nobody jumps to the addresses,
     // but the CPU may guess so: the loop there does nothing. A program with a shadow stack (the
@@ -106,3 +106,8 @@ pub(crate) fn refill_returns<const N: usize>() {
         );
     }
 }
+
+/// The same for other CPUs and for Miri: nothing.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline(always)]
+pub(crate) fn refill_returns<const N: usize>() {}
