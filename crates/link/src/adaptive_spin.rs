@@ -12,7 +12,8 @@ use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
 pub enum WaitStrategy {
     /// Spin without end and never sleep. For CPUs without other work.
     Spin,
-    /// Sleep at once. A send to a receiver on the same CPU yields the CPU once before.
+    /// Sleep at once. If the peer was last seen on the same CPU, yield the CPU to it once before,
+    /// unless that was in vain lately.
     Block,
     /// Spin while it is likely to pay, then sleep.
     #[default]
@@ -43,6 +44,8 @@ const FAST_POLLS: u32 = 64;
 const FAST_YIELDS: u32 = 8;
 /// Yields before a sleep.
 const YIELDS: u32 = 24;
+/// Waits of an endpoint that blocks which sleep without a yield, after a yield in vain.
+const WAITS_WITHOUT_YIELD: u8 = 15;
 /// Assumed length of a wait that ended before the first reading of the clock, in nanoseconds.
 const BRIEF_NS: u64 = 500;
 /// The newest wait has this fraction of the weight.
@@ -54,13 +57,15 @@ pub struct AdaptiveSpin {
     strategy: WaitStrategy,
     /// Typical length of the last waits.
     typical_ns: u64,
+    /// The next waits of an endpoint that blocks which sleep without a yield.
+    waits_without_yield: u8,
 }
 
 impl AdaptiveSpin {
     /// A spin of this strategy, without history.
     #[must_use]
     pub fn new(strategy: WaitStrategy) -> Self {
-        Self { strategy, typical_ns: 0 }
+        Self { strategy, typical_ns: 0, waits_without_yield: 0 }
     }
 
     /// The strategy.
@@ -70,51 +75,58 @@ impl AdaptiveSpin {
     }
 
     /// Begins a wait.
+    ///
+    /// An endpoint that blocks yields once to a peer on its CPU: the peer then gets the CPU without
+    /// a wake-up, and finds this endpoint awake. A peer that wakes a sleeper may lose the CPU to it
+    /// before the peer itself can sleep or answer.
     #[must_use]
     #[inline]
-    pub fn begin(&self) -> SpinWait {
+    pub fn begin(&mut self) -> SpinWait {
         let limit_ns = match 2 * self.typical_ns {
             twice if twice > 2 * SPIN_MAX_NS => SHORT_SPIN_NS,
             twice => twice.clamp(SPIN_MIN_NS, SPIN_MAX_NS),
         };
+        let may_yield = self.may_yield();
         SpinWait {
             strategy: self.strategy,
             limit_ns,
             polls: 0,
             yields: 0,
             began_ns: 0,
-            yields_once: false,
+            may_yield,
+            slept: false,
         }
-    }
-
-    /// Begins a wait in which the peer only has to take a message. On the same CPU it yields once
-    /// before a sleep, also with [`WaitStrategy::Block`]: a sleep costs the peer a wake-up. That
-    /// wake-up may take the CPU from the peer between the take and its answer.
-    #[must_use]
-    #[inline]
-    pub fn begin_for_take(&self) -> SpinWait {
-        SpinWait { yields_once: true, ..self.begin() }
     }
 
     /// Begins the first part of a wait, which reads no clock. A wait `with_yields` may give the CPU
     /// away, for as long as the scheduler wants. `None` if this wait has no such part.
     #[must_use]
     #[inline]
-    pub fn begin_fast(&self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
+    pub fn begin_fast(&mut self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
+        if same_cpu && !with_yields {
+            return None;
+        }
+        if self.strategy == WaitStrategy::Block {
+            let yields = same_cpu && self.may_yield();
+            return yields.then_some(FastSpin { pauses_left: 1, same_cpu });
+        }
         let pauses_left = if same_cpu { FAST_YIELDS } else { FAST_POLLS };
-        let has_none = self.strategy == WaitStrategy::Block || same_cpu && !with_yields;
-        (!has_none).then_some(FastSpin { pauses_left, same_cpu })
+        Some(FastSpin { pauses_left, same_cpu })
     }
 
-    /// The same for a wait in which the peer only has to take a message: see
-    /// [`begin_for_take`](Self::begin_for_take).
-    #[must_use]
+    /// Whether a wait that blocks may yield before it sleeps. Counts the wait.
+    fn may_yield(&mut self) -> bool {
+        let left = self.waits_without_yield;
+        self.waits_without_yield = left.saturating_sub(1);
+        left == 0
+    }
+
+    /// Records a wait whose first part found nothing.
     #[inline]
-    pub fn begin_fast_for_take(&self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
-        if self.strategy == WaitStrategy::Block && same_cpu && with_yields {
-            return Some(FastSpin { pauses_left: 1, same_cpu });
+    pub fn learn_vain(&mut self) {
+        if self.strategy == WaitStrategy::Block {
+            self.waits_without_yield = WAITS_WITHOUT_YIELD;
         }
-        self.begin_fast(same_cpu, with_yields)
     }
 
     /// Records a wait that ended in its first part.
@@ -129,6 +141,9 @@ impl AdaptiveSpin {
     /// Records the length of a wait.
     #[inline]
     pub fn learn(&mut self, wait: &SpinWait) {
+        if wait.yields > 0 && wait.slept {
+            self.learn_vain();
+        }
         let waited_ns = match wait.began_ns {
             0 => BRIEF_NS,
             began_ns => monotonic_ns().saturating_sub(began_ns),
@@ -176,8 +191,10 @@ pub struct SpinWait {
     polls: u32,
     yields: u32,
     began_ns: u64,
-    /// Whether a wait that blocks yields once to a peer on the same CPU.
-    yields_once: bool,
+    /// Whether a wait that blocks may yield to a peer on the same CPU.
+    may_yield: bool,
+    /// Whether the wait has gone to sleep.
+    slept: bool,
 }
 
 impl SpinWait {
@@ -186,12 +203,15 @@ impl SpinWait {
     #[inline]
     pub fn next(&mut self, same_cpu: bool) -> SpinStep {
         match self.strategy {
-            WaitStrategy::Block if same_cpu && self.yields_once => {
-                self.yields_once = false;
+            WaitStrategy::Block if same_cpu && self.may_yield && self.yields == 0 => {
+                self.yields = 1;
                 yield_cpu();
                 return SpinStep::Poll;
             }
-            WaitStrategy::Block => return SpinStep::Sleep,
+            WaitStrategy::Block => {
+                self.slept = true;
+                return SpinStep::Sleep;
+            }
             WaitStrategy::Spin | WaitStrategy::Adaptive => {}
         }
         if same_cpu {
@@ -236,13 +256,30 @@ mod tests {
         };
         assert!(sleeps(WaitStrategy::Block, false) && sleeps(WaitStrategy::Block, true));
         assert!(sleeps(WaitStrategy::Adaptive, false) && sleeps(WaitStrategy::Adaptive, true));
-        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin_for_take();
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin();
         assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
-        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin_for_take();
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin();
         assert_eq!(wait.next(false), SpinStep::Sleep);
         let mut wait = AdaptiveSpin::new(WaitStrategy::Spin).begin();
         assert!((0..1_000).all(|_| wait.next(false) == SpinStep::Poll));
         assert!((0..100).all(|_| wait.next(true) == SpinStep::Poll));
+    }
+
+    #[test]
+    fn a_yield_in_vain_spares_the_next_ones() {
+        let mut spin = AdaptiveSpin::new(WaitStrategy::Block);
+        assert!(spin.begin_fast(false, true).is_none() && spin.begin_fast(true, false).is_none());
+        assert!(spin.begin_fast(true, true).is_some_and(|mut fast| fast.pause() && !fast.pause()));
+        let mut wait = spin.begin();
+        assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
+        spin.learn(&wait);
+        let spared = (0..100).take_while(|_| spin.begin_fast(true, true).is_none()).count();
+        assert_eq!(spared, usize::from(WAITS_WITHOUT_YIELD));
+        spin.learn_vain();
+        assert_eq!(spin.begin().next(true), SpinStep::Sleep);
+        let mut other = AdaptiveSpin::new(WaitStrategy::Adaptive);
+        other.learn_vain();
+        assert!(other.begin_fast(true, true).is_some());
     }
 
     #[test]

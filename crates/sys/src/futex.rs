@@ -3,6 +3,7 @@
 //! All futexes are shared: the kernel identifies the word by its page, not by its address. Every
 //! sleep has a limit, so that the sleeper can check from time to time that its peer lives.
 
+use crate::cpu::refill_returns;
 use crate::held_signals::HeldSignals;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rustix::io::Errno;
@@ -13,6 +14,8 @@ use rustix::time::{ClockId, Timespec};
 pub const WAIT_WORDS_MAX: usize = 128;
 /// Words of a sleep that costs less.
 const FEW_WORDS: usize = 4;
+/// Returns from a sleep or a wake-up to the caller of a verb, and some more.
+const RETURNS: usize = 16;
 
 /// The end of a sleep. `Changed` may be spurious: poll again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +55,9 @@ fn outcome(result: Result<(), Errno>) -> Result<WaitOutcome, Errno> {
 /// # Source
 /// futex(2), `FUTEX_WAIT`
 pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<WaitOutcome, Errno> {
-    outcome(futex::wait(word, Flags::empty(), value, Some(&timespec(limit_ns))))
+    let waited = futex::wait(word, Flags::empty(), value, Some(&timespec(limit_ns)));
+    refill_returns::<RETURNS>();
+    outcome(waited)
 }
 
 /// Sleeps while all words have their values, until `deadline_ns` nanoseconds of the monotonic
@@ -158,7 +163,9 @@ fn wait_for_one_of<const N: usize>(
         waiter.flags = WaitFlags::SIZE_U32;
     }
     let deadline = timespec(deadline_ns);
-    futex::waitv(waiters, WaitvFlags::empty(), Some(&deadline), ClockId::Monotonic)
+    let waited = futex::waitv(waiters, WaitvFlags::empty(), Some(&deadline), ClockId::Monotonic);
+    refill_returns::<RETURNS>();
+    waited
 }
 
 /// Wakes the sleepers of the word: at most two, because only its two parties may sleep on it.
@@ -166,6 +173,8 @@ fn wait_for_one_of<const N: usize>(
 pub fn wake(word: &AtomicU32) {
     // A failed wake-up needs no action: the word is mapped, so the call can only find no sleeper.
     let _ = futex::wake(word, Flags::empty(), 2);
+    // The woken thread may have run before this one goes on.
+    refill_returns::<RETURNS>();
 }
 
 #[cfg(test)]

@@ -371,7 +371,8 @@ int m3_sendrec_long_T(int dst, m3_message *m, const void *out, size_t out_len,
  *   wait  M3_WAIT_ADAPTIVE  polls or yields the CPU while that is likely to pay, then sleeps; the
  *                           wait of a new endpoint
  *         M3_WAIT_SPIN      polls and never sleeps, for CPUs without other work
- *         M3_WAIT_BLOCK     sleeps at once; a send to a receiver on the same CPU yields once before
+ *         M3_WAIT_BLOCK     sleeps at once; yields the CPU once before to a peer on the same CPU,
+ *                           unless that was in vain lately
  *
  * Returns 0, or:
  *   EMOLDRVSINIT  the node is not initialised

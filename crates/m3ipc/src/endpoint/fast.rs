@@ -327,7 +327,7 @@ impl Endpoint {
             // This call has waited, also if the slow path ends it.
             self.inbox.set_waited(true);
         }
-        self.end_pauses(spin, has_message);
+        self.end_pauses(spin, !matches!(found, Found::Nothing));
         found
     }
 
@@ -437,7 +437,7 @@ impl Endpoint {
     /// This wait reads no clock, so with a limit it gives the CPU to nobody. A wait that does
     /// records itself: others run meanwhile, and ask whether this endpoint waits.
     #[inline(always)]
-    fn begin_pauses(
+    pub(super) fn begin_pauses(
         &mut self,
         call: WaitCall,
         index: Option<u32>,
@@ -447,19 +447,6 @@ impl Endpoint {
         let shares_cpu = self.seems_to_share_cpu(index);
         let spin = self.waiter.spin().begin_fast(shares_cpu, limit == Timeout::Never)?;
         self.record_pauses(spin, call, peer);
-        Some(spin)
-    }
-
-    /// The same for a wait in which the peer only has to take a message.
-    #[inline(always)]
-    pub(super) fn begin_pauses_for_take(
-        &mut self,
-        (index, peer): (u32, Address),
-        limit: Timeout,
-    ) -> Option<FastSpin> {
-        let shares_cpu = self.seems_to_share_cpu(Some(index));
-        let spin = self.waiter.spin().begin_fast_for_take(shares_cpu, limit == Timeout::Never)?;
-        self.record_pauses(spin, WaitCall::Send, peer);
         Some(spin)
     }
 
@@ -478,6 +465,8 @@ impl Endpoint {
         }
         if has_found {
             self.waiter.spin().learn_brief();
+        } else {
+            self.waiter.spin().learn_vain();
         }
     }
 

@@ -11,7 +11,7 @@ use super::fast::NotFound;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, may_sleep_after_publication};
-use m3ipc_link::{Counter, MessageKind, SlotState, WaitStrategy};
+use m3ipc_link::{Counter, MessageKind, SlotState, WaitCall, WaitStrategy};
 
 /// The part of a send that is left to the slow path.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Endpoint {
         if self.session.has_events() {
             return false;
         }
-        let Some(mut spin) = self.begin_pauses_for_take((index, to), limit) else {
+        let Some(mut spin) = self.begin_pauses(WaitCall::Send, Some(index), to, limit) else {
             return false;
         };
         let link = self.peers.get(index).link();

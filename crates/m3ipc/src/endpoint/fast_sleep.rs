@@ -13,7 +13,7 @@
 
 use super::Endpoint;
 use super::fast::{Found, NotFound};
-use super::wait::NO_THREAD;
+use super::wait::{DEADLOCK_CHECK_NS, NO_THREAD};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::ANY;
@@ -24,7 +24,7 @@ use m3ipc_sys::{Expected, WaitOutcome};
 /// Links of an endpoint that may sleep for ANY here. The slow wait sleeps on the words of more.
 const FEW_LINKS: usize = 3;
 /// The longest sleep for one peer, in nanoseconds. The slow wait looks for deadlocks.
-const PEER_SLEEP_NS: u64 = 1_000_000;
+const PEER_SLEEP_NS: u64 = DEADLOCK_CHECK_NS;
 /// The longest sleep for a message of any endpoint, in nanoseconds. The slow wait looks for the
 /// daemon.
 const MESSAGE_SLEEP_NS: u64 = 100_000_000;

@@ -19,8 +19,12 @@ use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall, WaitMode, WaitStrategy}
 use m3ipc_sys::{Expected, WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
 
-/// The sleep of a waiter for one peer before it asks the daemon for a deadlock.
-const DEADLOCK_CHECK_NS: u64 = 1_000_000;
+/// The sleep of a waiter for one peer before it asks the daemon for a deadlock. A limit that ends
+/// before the next tick of the clock (1 to 10 ms) makes the kernel program its timer anew at each
+/// sleep: in a virtual machine that costs more than the sleep itself.
+pub(super) const DEADLOCK_CHECK_NS: u64 = 20_000_000;
+/// The sleep before that question if the call has slept before, or if the daemon wants it again.
+const DEADLOCK_RECHECK_NS: u64 = 1_000_000;
 /// The longest sleep between two such questions of a waiter that sleeps for long.
 const DEADLOCK_CHECK_MAX_NS: u64 = 60_000_000_000;
 /// The thread in a waiting record while no thread sleeps.
@@ -168,19 +172,11 @@ impl Endpoint {
         deadline: Deadline,
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, CallStop>,
     ) -> Result<T, CallStop> {
-        let mut spinner = match target.verb {
-            WaitCall::Send => self.waiter.spin().begin_for_take(),
-            _ => self.waiter.spin().begin(),
-        };
+        let mut spinner = self.waiter.spin().begin();
         let since_ns = self.waiter.take_short_sleep();
-        let mut sleep_state = SleepState {
-            target,
-            deadline,
-            since_ns,
-            tid: 0,
-            ask_after_ns: DEADLOCK_CHECK_NS,
-            looks_after_mark: 0,
-        };
+        let ask_after_ns = if since_ns == 0 { DEADLOCK_CHECK_NS } else { DEADLOCK_RECHECK_NS };
+        let mut sleep_state =
+            SleepState { target, deadline, since_ns, tid: 0, ask_after_ns, looks_after_mark: 0 };
         let mut polls = 0_u32;
         let mut shares_cpu = self.shares_cpu(target.index);
         loop {
@@ -443,7 +439,7 @@ impl Endpoint {
             {
                 Ok((Reply::Number(1), _)) => return Err(Code::Locked.into()),
                 // There seems to be a circle, but another member of it was asking too.
-                Ok((Reply::Number(2), _)) => sleep_state.ask_after_ns = DEADLOCK_CHECK_NS,
+                Ok((Reply::Number(2), _)) => sleep_state.ask_after_ns = DEADLOCK_RECHECK_NS,
                 // The signal was for the call.
                 Err(fail) if fail.code == Code::Intr => return Err(fail),
                 _ => {}
