@@ -13,13 +13,15 @@
 //! read once, compared with this side's private numbers, and then used.
 
 use crate::pool::Pool;
+use crate::send_ring::remainder;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3ipc_link::armed::{ROWS, Seat};
 use m3ipc_link::notification::NotificationSuppression;
 use m3ipc_shm::{Observed, Shared};
 use m3ipc_sys::{Errno, ForkGuard};
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES,
-    SOCK_SLOTS, half,
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEAT_BYTES, SOCK_SEATS,
+    SOCK_SEATS_OF_SIDE, SOCK_SEPARATED, SOCK_SLOT_BYTES, SOCK_SLOTS, half, seat,
 };
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -38,15 +40,21 @@ struct UnreadBlocks {
     blocks: Vec<u32>,
 }
 
+/// The peer of a pair: its process and user, its address and the own address.
+pub(crate) type PeerName = ((i32, u32), u32, u32);
+
 /// The memory that two members share.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) id: u64,
     pub(crate) side: usize,
+    pub(crate) peer: PeerName,
     control: Shared,
     pub(crate) pool: Pool,
     incoming: OnceLock<Observed>,
     unread: Mutex<Vec<UnreadBlocks>>,
+    /// The own seats that pollers of this process have.
+    seats: Mutex<[bool; SOCK_SEATS_OF_SIDE]>,
     guard: ForkGuard,
 }
 
@@ -55,16 +63,19 @@ impl Pair {
     pub(crate) fn map(
         id: u64,
         side: usize,
+        peer: PeerName,
         control: &OwnedFd,
         pool: &OwnedFd,
     ) -> Result<Self, Errno> {
         Ok(Self {
             id,
             side,
+            peer,
             control: Shared::map_sparse(control, SOCK_CONTROL_BYTES)?,
             pool: Pool::new(Shared::map_sparse(pool, SOCK_POOL_BYTES)?),
             incoming: OnceLock::new(),
             unread: Mutex::default(),
+            seats: Mutex::default(),
             guard: ForkGuard::new()?,
         })
     }
@@ -129,7 +140,7 @@ impl Pair {
     ) -> Option<DirectionWords> {
         let base = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + side * half::BYTES;
         (slot < SOCK_SLOTS && side < 2)
-            .then(|| DirectionWords { pair: std::sync::Arc::clone(self), base })
+            .then(|| DirectionWords { pair: std::sync::Arc::clone(self), slot, base })
     }
 
     /// Keeps blocks until the peer has read them, or until the slot serves another connection.
@@ -155,6 +166,27 @@ impl Pair {
         });
     }
 
+    /// Takes a seat for a poller of this process.
+    pub(crate) fn take_seat(&self) -> Option<usize> {
+        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = seats.iter().position(|taken| !taken)?;
+        seats[free] = true;
+        Some(free)
+    }
+
+    /// Gives a seat back.
+    pub(crate) fn leave_seat(&self, seat: usize) {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)[seat] = false;
+    }
+
+    /// The words of a seat of this side, or of the peer's. The number of the seat is valid.
+    #[inline]
+    pub(crate) fn seat(&self, of_peer: bool, seat: usize) -> SeatWords<'_> {
+        let side = if of_peer { 1 - self.side } else { self.side };
+        let base = SOCK_SEATS + (side * SOCK_SEATS_OF_SIDE + seat) * SOCK_SEAT_BYTES;
+        SeatWords { control: &self.control, base }
+    }
+
     fn unread(&self) -> std::sync::MutexGuard<'_, Vec<UnreadBlocks>> {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,6 +196,8 @@ impl Pair {
 #[derive(Clone, Debug)]
 pub(crate) struct DirectionWords {
     pub(crate) pair: std::sync::Arc<Pair>,
+    /// The slot of the connection.
+    pub(crate) slot: usize,
     base: usize,
 }
 
@@ -190,3 +224,58 @@ impl DirectionWords {
         self.pair.control.word32(self.base + half::BLOCKS + 4 * place)
     }
 }
+
+/// The words of a seat: see [`m3ipc_link::armed`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeatWords<'a> {
+    control: &'a Shared,
+    base: usize,
+}
+
+impl Seat for SeatWords<'_> {
+    type Word = AtomicU64;
+    #[inline]
+    fn state(&self) -> &AtomicU64 {
+        self.control.word64(self.base + seat::STATE)
+    }
+    #[inline]
+    fn first_line(&self, word: usize) -> &AtomicU64 {
+        self.control.word64(self.base + seat::FIRST_LINE + 8 * word)
+    }
+    #[inline]
+    fn row(&self, row: usize) -> &AtomicU64 {
+        self.control.word64(self.base + seat::ROWS + 8 * row)
+    }
+}
+
+/// The place at which a poller awaits a connection: a row of a seat in the memory of a pair. The
+/// bit in the row is the slot of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) pair: u64,
+    pub(crate) seat: usize,
+    pub(crate) row: usize,
+}
+
+impl Place {
+    const ROW_BITS: u32 = 8;
+    const SEAT_BITS: u32 = 2;
+    const SHIFT: u32 = Self::ROW_BITS + Self::SEAT_BITS;
+
+    /// The place as a number of 62 bits; `None` where the pair's number is too large.
+    pub(crate) fn encode(self) -> Option<u64> {
+        let low = (self.seat << Self::ROW_BITS | self.row) as u64;
+        (self.pair < 1 << (62 - Self::SHIFT)).then_some(self.pair << Self::SHIFT | low)
+    }
+
+    /// The place that a peer named; `None` where no poller names it.
+    #[inline]
+    pub(crate) fn decode(number: u64) -> Option<Self> {
+        let part = |shift: u32, bits: u32| remainder(number >> shift, 1 << bits);
+        let (row, seat) = (part(0, Self::ROW_BITS), part(Self::ROW_BITS, Self::SEAT_BITS));
+        (row < ROWS).then_some(Self { pair: number >> Self::SHIFT, seat, row })
+    }
+}
+
+const _: () = assert!(SOCK_SEATS_OF_SIDE == 1 << Place::SEAT_BITS && ROWS <= 1 << Place::ROW_BITS);
+const _: () = assert!(seat::ROWS + 8 * ROWS <= SOCK_SEAT_BYTES);

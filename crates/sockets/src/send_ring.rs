@@ -3,10 +3,12 @@
 //! The bytes of a stream are numbered, and each block holds one run of them. A ring with one entry
 //! for each credit names the blocks of the bytes from head to tail.
 
-use crate::pair::DirectionWords;
+use crate::pair::{DirectionWords, Pair, Place};
 use core::sync::atomic::Ordering;
+use m3ipc_link::armed;
 use m3ipc_link::notification::publish_tail;
 use m3ipc_sys::Errno;
+use std::sync::Arc;
 use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, half};
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
@@ -35,7 +37,13 @@ pub(crate) struct SendRing {
     immediate: u32,
     next_immediate: u32,
     cpu: u32,
+    /// The place of the peer's poller that awaited this connection last: its number, the place, and
+    /// the memory of its seat.
+    place: Option<(u64, Place, Arc<Pair>)>,
 }
+
+/// Finds a pair with the same peer.
+pub(crate) type FindSibling<'a> = &'a dyn Fn(u64) -> Option<Arc<Pair>>;
 
 /// The index of a block of the stream in the ring and in `blocks`.
 #[inline]
@@ -65,6 +73,7 @@ impl SendRing {
             immediate: 0,
             next_immediate: IMMEDIATE_SENDS.0,
             cpu: u32::MAX,
+            place: None,
         }
     }
 
@@ -127,7 +136,11 @@ impl SendRing {
 
     /// Puts bytes into blocks. Returns their number, and whether a wakeup record must be sent.
     #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), Errno> {
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        sibling: FindSibling<'_>,
+    ) -> Result<(usize, bool), Errno> {
         let (mut done, mut wake, mut needed) = (0, false, false);
         while done < bytes.len() && self.has_room()? {
             let offset = remainder(self.tail, SOCK_BLOCK_BYTES);
@@ -139,6 +152,11 @@ impl SendRing {
             // Publish each block at once: the receiver copies it while the sender fills the next.
             publish_tail(self.words.word(half::TAIL), self.tail);
             needed = self.words.suppression().is_needed(self.tail);
+            if needed && let Some(place) = self.words.suppression().armed() {
+                wake |= self.announce(place, sibling)
+                    && self.words.suppression().request(self.tail);
+                needed = false;
+            }
             if needed && self.immediate > 0 {
                 wake |= self.words.suppression().request(self.tail);
                 needed = false;
@@ -153,6 +171,35 @@ impl SendRing {
             self.words.word(half::WAKEUPS_SUPPRESSED).store(self.suppressed, Ordering::Relaxed);
         }
         Ok((done, wake))
+    }
+
+    /// Tells the poller that awaits the connection of bytes; `true` where it may need a record.
+    #[inline]
+    fn announce(&mut self, number: u64, sibling: FindSibling<'_>) -> bool {
+        if self.place.as_ref().is_none_or(|known| known.0 != number) {
+            self.place = Self::find_place(&self.words.pair, number, sibling);
+        }
+        let Some((_, place, pair)) = &self.place else { return true };
+        armed::announce(&pair.seat(true, place.seat), place.row, self.words.slot)
+    }
+
+    /// The place with this number. A peer that names another one gets records.
+    #[cold]
+    fn find_place(
+        own: &Arc<Pair>,
+        number: u64,
+        sibling: FindSibling<'_>,
+    ) -> Option<(u64, Place, Arc<Pair>)> {
+        let place = Place::decode(number)?;
+        let pair = if place.pair == own.id { Arc::clone(own) } else { sibling(place.pair)? };
+        Some((number, place, pair))
+    }
+
+    /// Tells an armed poller of bytes in the socket, which has reported them already.
+    pub(crate) fn announce_overflow(&mut self, sibling: FindSibling<'_>) {
+        if let Some(place) = self.words.suppression().armed() {
+            let _ = self.announce(place, sibling);
+        }
     }
 
     /// Whether a receiver that does not poll now comes by itself within the time of a wakeup

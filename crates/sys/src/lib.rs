@@ -12,6 +12,7 @@ mod credentials;
 mod doorbell;
 mod environment;
 mod errno;
+mod event_fd;
 mod fixed_mapping;
 mod fork;
 mod futex;
@@ -41,6 +42,7 @@ pub use cpu::{current_cpu, pin_to, relax, request_time_slice, yield_cpu};
 pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, peer_user};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use environment::{is_privileged_program, text_variable, variable};
+pub use event_fd::EventFd;
 pub use fixed_mapping::{Access, FixedMapping};
 pub use fork::{ForkGuard, ParentOnlyFd, fork_generation};
 pub use futex::{
@@ -64,7 +66,7 @@ pub use packet::{
     receive_packet, send_packet, unread_bytes,
 };
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
-pub use poll::{Interest, Poll, Ready, wait_readable, wait_writable};
+pub use poll::{Interest, Mode, Poll, Ready, wait_readable, wait_writable};
 pub use private_group::only_user_of_group;
 pub use process::{
     ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, is_stopped, known_thread_id,

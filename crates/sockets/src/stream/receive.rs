@@ -15,6 +15,9 @@ use m3ipc_wire::sock::half;
 /// Polls for a wakeup record that is on its way when the connection closes.
 const LAST_POLLS: u32 = 64;
 
+/// Calls in a row that leave the socket to a poller, at most: a program may stop to ask the poller.
+const LEFT_MAX: u32 = 63;
+
 /// The most records that a non-waiting call reads before it reports that nothing is there.
 const TRIES: u32 = 64;
 
@@ -59,13 +62,24 @@ pub(super) struct ReceiveHalf {
     taken: u64,
     /// An error that the kernel reported once, behind bytes that were sent before it.
     pending: Option<Errno>,
+    /// Calls in a row that left the socket to a poller.
+    left_to_poller: u32,
     spin: AdaptiveSpin,
 }
 
 impl ReceiveHalf {
     pub(super) fn new(ring: ReceiveRing) -> Self {
         let spin = AdaptiveSpin::new(WaitStrategy::Adaptive);
-        Self { ring, in_socket: None, stale: 0, announced: 0, taken: 0, pending: None, spin }
+        Self {
+            ring,
+            in_socket: None,
+            stale: 0,
+            announced: 0,
+            taken: 0,
+            pending: None,
+            left_to_poller: 0,
+            spin,
+        }
     }
 
     /// Takes at least one byte; 0 means that the peer has ended its sending.
@@ -98,6 +112,9 @@ impl ReceiveHalf {
                 if self.spin_for_bytes(if options.peek { 0 } else { bytes.len() as u64 }) {
                     continue;
                 }
+            }
+            if !options.wait && self.leaves_kernel_to_poller(connection)? {
+                return Err(Errno::AGAIN);
             }
             tries += 1;
             match self.poll_socket(connection)? {
@@ -181,6 +198,35 @@ impl ReceiveHalf {
         found
     }
 
+    /// Whether a poller asks the kernel about this socket, so that a call that does not wait need
+    /// not: nothing but bytes in blocks has come since the last call.
+    #[inline]
+    fn leaves_kernel_to_poller(&mut self, connection: &Connection) -> Result<bool, Errno> {
+        let words = self.ring.words();
+        let leaves = words.suppression().armed().is_some()
+            && !connection.polled().must_ask_kernel()
+            && self.in_socket.is_none()
+            && self.stale == 0
+            && words.word(half::GIVEN).load(Ordering::Acquire) == self.announced
+            && self.left_to_poller < LEFT_MAX;
+        self.left_to_poller = if leaves { self.left_to_poller + 1 } else { 0 };
+        // Read the tail once more: the connection was armed before this look, or it is not armed.
+        Ok(leaves && self.ring.available()? == 0)
+    }
+
+    /// Changes the suppression word from SENT, to what a poller wants.
+    #[inline]
+    fn rearm(&self, connection: &Connection) -> bool {
+        let (suppression, polled) = (self.ring.words().suppression(), connection.polled());
+        let rest = polled.rest();
+        let was_sent = suppression.rearm_to(rest);
+        if was_sent && polled.rest() != rest {
+            // The stream left its poller meanwhile.
+            suppression.disarm();
+        }
+        was_sent
+    }
+
     /// Polls the socket after the blocks were empty.
     fn poll_socket(&mut self, connection: &Connection) -> Result<SocketState, Errno> {
         if self.in_socket.is_some() {
@@ -188,7 +234,8 @@ impl ReceiveHalf {
                 .socket_state(receive_bytes(&connection.socket, &mut [0], PEEK), 1)
                 .unwrap_or(SocketState::Changed));
         }
-        if self.ring.words().suppression().rearm() {
+        connection.polled().asks_kernel();
+        if self.rearm(connection) {
             self.stale += 1;
         }
         if self.ring.available()? > 0 {
@@ -202,6 +249,9 @@ impl ReceiveHalf {
         if let Some(found) = self.socket_state(got, RECORD_BYTES) {
             // The peer may have published bytes before it ended.
             let more = found == SocketState::End && self.ring.available()? > 0;
+            if found != SocketState::Nothing {
+                connection.polled().ask_kernel();
+            }
             return Ok(if more { SocketState::Changed } else { found });
         }
         let record = match got {
@@ -210,7 +260,7 @@ impl ReceiveHalf {
         };
         match record {
             Record::Wakeup if !peek => self.stale -= 1,
-            Record::Wakeup if self.ring.words().suppression().rearm() => self.stale += 1,
+            Record::Wakeup if self.rearm(connection) => self.stale += 1,
             // A sender asked the kernel whether this side lives. The record has no other meaning.
             Record::Wakeup => drop(receive_bytes(&connection.socket, &mut head, TAKE)),
             Record::Bytes { count, behind } => {
@@ -269,16 +319,15 @@ impl ReceiveHalf {
         if self.in_socket.is_some() {
             return Ok(());
         }
-        let suppression = || self.ring.words().suppression();
         if self.ring.claimed_tail() != self.ring.head() {
             // An edge-triggered poll is owed one edge at the next arrival, also where bytes were
             // left.
-            if connection.is_nonblocking() && suppression().rearm() {
+            if connection.is_nonblocking() && self.rearm(connection) {
                 self.stale += 1;
             }
             return Ok(());
         }
-        if suppression().rearm() {
+        if self.rearm(connection) {
             self.stale += 1;
             if self.ring.claimed_tail() != self.ring.head() {
                 return Ok(());

@@ -83,7 +83,7 @@ impl SendHalf {
         let mut waited = !wait;
         loop {
             if connection.pair.is_pool_read() && self.is_drained()? {
-                let (count, wake) = self.ring.push(bytes)?;
+                let (count, wake) = self.ring.push(bytes, &|id| connection.sibling(id))?;
                 if wake {
                     match self.send_wakeup(connection) {
                         // The peer took all bytes and ended before the wakeup record was sent.
@@ -191,6 +191,7 @@ impl SendHalf {
         self.overflows += 1;
         self.ring.words().word(half::GIVEN).store(self.announced, Ordering::Relaxed);
         self.ring.words().word(half::OVERFLOWS).store(self.overflows, Ordering::Relaxed);
+        self.ring.announce_overflow(&|id| connection.sibling(id));
         Ok(sent)
     }
 

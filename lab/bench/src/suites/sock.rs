@@ -38,7 +38,7 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
     let sizes: &[usize] = plan.sized(&FEW_SIZES, &SIZES);
     let trips: &[usize] = plan.sized(&FEW_TRIPS, &TRIPS);
     let asleep: &[usize] = plan.sized(&FEW_TRIPS[..1], &FEW_TRIPS);
-    let many: &[u32] = plan.sized(&[1, 64], &[1, 64, 1_000]);
+    let many: &[u32] = plan.sized(&[1, 64, 1_000], &[1, 64, 1_000, 10_000]);
     let stream = loads(Test::SockStream, sizes, 60, 300);
     let asleep = loads(Test::SockAsleep, asleep, 60, 300);
     let epoll = loads(Test::SockEpoll, &[48], 30, 150);
