@@ -34,6 +34,17 @@ const POSITION_SHIFT: u32 = 2;
 /// peer can change the word at the same time for ever.
 const ATTEMPTS: u32 = 4;
 
+/// The state of the word, as a sender sees it that knows of polling by a [`PollingWord`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuppressionState {
+    /// The receiver does not wait in the kernel, or polls as its polling word says.
+    Needed,
+    /// A notification lies in the socket, or is on its way.
+    Sent,
+    /// A poller awaits the connection, at this place.
+    Armed(u64),
+}
+
 /// What the word is changed to when no notification is in the socket any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
@@ -157,6 +168,25 @@ impl<'a, W: Word64> NotificationSuppression<'a, W> {
         was_sent
     }
 
+    /// The state of the word.
+    #[must_use]
+    #[inline]
+    pub fn state(&self) -> SuppressionState {
+        let seen = self.0.load(Ordering::SeqCst);
+        match seen & STATE_MASK {
+            SENT => SuppressionState::Sent,
+            ARMED => SuppressionState::Armed(seen >> POSITION_SHIFT),
+            _ => SuppressionState::Needed,
+        }
+    }
+
+    /// Whether a notification lies in the socket, or is on its way.
+    #[must_use]
+    #[inline]
+    pub fn is_sent(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & STATE_MASK == SENT
+    }
+
     /// The place at which a poller awaits the connection.
     #[must_use]
     #[inline]
@@ -181,6 +211,46 @@ impl<'a, W: Word64> NotificationSuppression<'a, W> {
             let _ = self.0.compare_exchange(seen, NEEDED);
         }
         self.0.fence_after_update(); // pairs with `publish_tail`
+    }
+}
+
+/// A word in which a receiver says that it polls, beside the suppression word: it polls, and takes
+/// all bytes below the position in the word.
+///
+/// Only the receiver writes it, so neither party takes the line of the suppression word from the
+/// other. A position at or below the receiver's head says nothing: a receiver that took all that it
+/// promised need not write again.
+#[derive(Debug)]
+pub struct PollingWord<'a, W: Word64>(&'a W);
+
+impl<'a, W: Word64> PollingWord<'a, W> {
+    /// The promise that this word of shared memory holds.
+    #[must_use]
+    #[inline]
+    pub fn new(word: &'a W) -> Self {
+        Self(word)
+    }
+
+    /// The receiver polls from now on, and will take all bytes up to `until`. It then reads the
+    /// tail.
+    #[inline]
+    pub fn begin(&self, until: u64) {
+        self.0.swap(until, Ordering::SeqCst);
+        self.0.fence_after_update(); // pairs with `publish_tail`
+    }
+
+    /// The receiver stops polling. It must read the tail once more after this call.
+    #[inline]
+    pub fn end(&self) {
+        self.0.swap(0, Ordering::SeqCst);
+        self.0.fence_after_update(); // pairs with `publish_tail`
+    }
+
+    /// Whether the receiver takes all bytes up to `tail`. The sender has published them.
+    #[must_use]
+    #[inline]
+    pub fn covers(&self, tail: u64) -> bool {
+        self.0.load(Ordering::SeqCst) >= tail
     }
 }
 

@@ -50,7 +50,7 @@ mod send_ring;
 mod stream;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{AsyncListener, AsyncStream};
+pub use asynchronous::{AsyncListener, AsyncPoller, AsyncStream};
 pub use datagram::{DATAGRAM_MAX_BYTES, DatagramSocket, ReceivedDatagram};
 pub use domain::{Domain, sockets};
 pub use error::SockError;

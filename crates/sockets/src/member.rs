@@ -203,7 +203,8 @@ impl DomainMember {
             return Ok(Arc::clone(pair));
         }
         let [control, pool] = fds else { return Err(unexpected_answer()) };
-        let pair = Arc::new(Pair::map(id, side, (info.by, info.peer.0, info.own.0), control, pool)?);
+        let pair =
+            Arc::new(Pair::map(id, side, (info.by, info.peer.0, info.own.0), control, pool)?);
         self.send(SockRequest::Mapped { pair: id, side: info.side });
         pair.offer_pool();
         // A pair without connections would serve the next one. Pairs with departed peers serve

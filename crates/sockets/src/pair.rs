@@ -16,7 +16,7 @@ use crate::pool::Pool;
 use crate::send_ring::remainder;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_link::armed::{ROWS, Seat};
-use m3ipc_link::notification::NotificationSuppression;
+use m3ipc_link::notification::{NotificationSuppression, PollingWord};
 use m3ipc_shm::{Observed, Shared};
 use m3ipc_sys::{Errno, ForkGuard};
 use m3ipc_wire::sock::{
@@ -139,8 +139,11 @@ impl Pair {
         side: usize,
     ) -> Option<DirectionWords> {
         let base = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + side * half::BYTES;
-        (slot < SOCK_SLOTS && side < 2)
-            .then(|| DirectionWords { pair: std::sync::Arc::clone(self), slot, base })
+        (slot < SOCK_SLOTS && side < 2).then(|| DirectionWords {
+            pair: std::sync::Arc::clone(self),
+            slot,
+            base,
+        })
     }
 
     /// Keeps blocks until the peer has read them, or until the slot serves another connection.
@@ -206,6 +209,12 @@ impl DirectionWords {
     #[inline]
     pub(crate) fn suppression(&self) -> NotificationSuppression<'_, AtomicU64> {
         NotificationSuppression::new(self.word(half::SUPPRESSION))
+    }
+
+    /// The receiver's word about its polling in this direction.
+    #[inline]
+    pub(crate) fn polling(&self) -> PollingWord<'_, AtomicU64> {
+        PollingWord::new(self.word(half::POLLING))
     }
 
     #[inline]

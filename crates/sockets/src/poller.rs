@@ -335,11 +335,7 @@ impl Poller {
     ///
     /// # Errors
     /// `INTR` after a signal; `NOTCONN` in a child by fork.
-    pub fn wait(
-        &self,
-        events: &mut Vec<PollEvent>,
-        limit: Option<Duration>,
-    ) -> Result<(), Errno> {
+    pub fn wait(&self, events: &mut Vec<PollEvent>, limit: Option<Duration>) -> Result<(), Errno> {
         events.clear();
         self.check_process()?;
         let mut ready = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -352,6 +348,19 @@ impl Poller {
             self.ask_kernel(events, &mut ready, limit_ns)?;
         }
         Ok(())
+    }
+
+    /// Looks for events without waiting, and asks the kernel only where it is time to.
+    ///
+    /// For programs that poll. Call it again soon, or [`wait`](Self::wait).
+    ///
+    /// # Errors
+    /// `NOTCONN` in a child by fork.
+    pub fn poll(&self, events: &mut Vec<PollEvent>) -> Result<(), Errno> {
+        events.clear();
+        self.check_process()?;
+        let mut ready = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.look(events, &mut ready, false).map(drop)
     }
 
     /// Prepares a sleep by other means: `true` where the poller's descriptor may be awaited now (by

@@ -6,10 +6,10 @@
 use crate::pair::{DirectionWords, Pair, Place};
 use core::sync::atomic::Ordering;
 use m3ipc_link::armed;
-use m3ipc_link::notification::publish_tail;
+use m3ipc_link::notification::{SuppressionState, publish_tail};
 use m3ipc_sys::Errno;
-use std::sync::Arc;
 use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, half};
+use std::sync::Arc;
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
 /// The time that a receiver has to come by itself, or to take more bytes, before the sender sends a
@@ -142,6 +142,8 @@ impl SendRing {
         sibling: FindSibling<'_>,
     ) -> Result<(usize, bool), Errno> {
         let (mut done, mut wake, mut needed) = (0, false, false);
+        // In the line that the publication takes anyway: the count shows one send later.
+        self.words.word(half::WAKEUPS_SUPPRESSED).store(self.suppressed, Ordering::Relaxed);
         while done < bytes.len() && self.has_room()? {
             let offset = remainder(self.tail, SOCK_BLOCK_BYTES);
             let count = (SOCK_BLOCK_BYTES - offset).min(bytes.len() - done);
@@ -151,25 +153,26 @@ impl SendRing {
             done += count;
             // Publish each block at once: the receiver copies it while the sender fills the next.
             publish_tail(self.words.word(half::TAIL), self.tail);
-            needed = self.words.suppression().is_needed(self.tail);
-            if needed && let Some(place) = self.words.suppression().armed() {
-                wake |= self.announce(place, sibling)
-                    && self.words.suppression().request(self.tail);
-                needed = false;
-            }
-            if needed && self.immediate > 0 {
-                wake |= self.words.suppression().request(self.tail);
-                needed = false;
-            }
+            needed = match self.words.suppression().state() {
+                SuppressionState::Sent => false,
+                SuppressionState::Armed(place) => {
+                    wake |= self.announce(place, sibling)
+                        && self.words.suppression().request(self.tail);
+                    false
+                }
+                SuppressionState::Needed if self.words.polling().covers(self.tail) => false,
+                SuppressionState::Needed if self.immediate > 0 => {
+                    wake |= self.words.suppression().request(self.tail);
+                    false
+                }
+                SuppressionState::Needed => true,
+            };
         }
         if needed && !self.receiver_comes() {
             wake |= self.words.suppression().request(self.tail);
         }
         self.immediate = self.immediate.saturating_sub(1);
-        if !wake && done > 0 {
-            self.suppressed += 1;
-            self.words.word(half::WAKEUPS_SUPPRESSED).store(self.suppressed, Ordering::Relaxed);
-        }
+        self.suppressed += u64::from(!wake && done > 0);
         Ok((done, wake))
     }
 
@@ -202,6 +205,13 @@ impl SendRing {
         }
     }
 
+    /// Whether the published bytes need a wakeup record, or a bit of a poller.
+    #[inline]
+    fn needs_record(&self) -> bool {
+        self.words.suppression().state() != SuppressionState::Sent
+            && !self.words.polling().covers(self.tail)
+    }
+
     /// Whether a receiver that does not poll now comes by itself within the time of a wakeup
     /// record.
     ///
@@ -211,7 +221,7 @@ impl SendRing {
         let began = m3ipc_sys::ticks();
         let (mut seen, mut moved) = (self.head, began);
         loop {
-            let needed = self.words.suppression().is_needed(self.tail);
+            let needed = self.needs_record();
             // The peer's head decides only whether a wakeup record is sent, so it needs no check.
             let head = self.words.word(half::HEAD).load(Ordering::Acquire);
             if !needed || head >= self.tail {

@@ -57,9 +57,10 @@ pub mod seat {
 /// Offsets in one half of a slot, which serves one direction of a connection.
 ///
 /// ```text
-///   0 line of the sender        tail, bytes given to the kernel, cpu; suppression (both write it)
-///  64 line of the receiver      head, bytes taken from the kernel, cpu
-/// 128 counters of the sender    wakeups, suppressed wakeups, overflows
+///   0 line of the sender        tail, bytes given to the kernel, cpu; suppression (both write it);
+///                               suppressed wakeups
+///  64 line of the receiver      head, bytes taken from the kernel, cpu, position of its polling
+/// 128 counters of the sender    wakeups, overflows
 /// 192 the blocks of the bytes from head to tail, in a ring
 /// ```
 pub mod half {
@@ -77,10 +78,12 @@ pub mod half {
     pub const TAKEN: usize = 72;
     /// The CPU of the receiver.
     pub const RECEIVER_CPU: usize = 80;
+    /// The receiver polls and takes all bytes below this position.
+    pub const POLLING: usize = 88;
     /// Wakeup records that the sender sent.
     pub const WAKEUPS: usize = 128;
     /// Wakeup records that the sender did not need.
-    pub const WAKEUPS_SUPPRESSED: usize = 136;
+    pub const WAKEUPS_SUPPRESSED: usize = 32;
     /// Records that carried bytes.
     pub const OVERFLOWS: usize = 144;
     /// Whether a prepared connection is open. Only the half of side 0 uses it.

@@ -79,12 +79,15 @@ pub(super) struct Registry {
     is_notified: bool,
     /// Entries that wait for room: only the kernel knows of it.
     writers: usize,
-    latest: Option<Arc<PolledConnection>>,
+    /// The stream that was reported last.
+    latest: u32,
     spin: AdaptiveSpin,
 }
 
-fn has_writer(interest: Interest) -> usize {
-    usize::from(matches!(interest, Interest::Write | Interest::ReadOrWrite))
+/// Whether each wait must ask the kernel for this entry. An edge of room may come later.
+fn has_writer(interest: Interest, mode: Mode) -> usize {
+    let writes = matches!(interest, Interest::Write | Interest::ReadOrWrite);
+    usize::from(writes && mode == Mode::Level)
 }
 
 /// The place of an entry in the list; the rest of its number counts the uses of that place.
@@ -108,7 +111,7 @@ impl Registry {
             is_asleep: false,
             is_notified: false,
             writers: 0,
-            latest: None,
+            latest: NONE,
             spin: AdaptiveSpin::new(STRATEGY),
         }
     }
@@ -132,7 +135,7 @@ impl Registry {
             connection: Arc::clone(connection.polled()),
             at: self.take_row(connection, at),
         });
-        self.writers += has_writer(interest);
+        self.writers += has_writer(interest, mode);
         self.entries[place] = Some(Entry {
             token,
             interest,
@@ -225,7 +228,8 @@ impl Registry {
     /// Changes an entry.
     pub(super) fn change(&mut self, entry: u64, token: u64, interest: Interest, mode: Mode) {
         if let Some(Some(of)) = self.entries.get_mut(place_of(entry)) {
-            self.writers = self.writers + has_writer(interest) - has_writer(of.interest);
+            self.writers += has_writer(interest, mode);
+            self.writers -= has_writer(of.interest, of.mode);
             (of.token, of.interest, of.mode) = (token, interest, mode);
         }
     }
@@ -235,16 +239,13 @@ impl Registry {
         let place = place_of(entry);
         let Some(of) = self.entries.get_mut(place).and_then(Option::take) else { return };
         self.free.push(low_half(place as u64));
-        self.writers -= has_writer(of.interest);
+        self.writers -= has_writer(of.interest, of.mode);
         if let Some(fd) = of.descriptor
             && self.descriptor(fd) == Some(entry)
         {
             self.descriptors.remove(&fd);
         }
         let Some(stream) = of.stream else { return };
-        if self.latest.as_ref().is_some_and(|it| Arc::ptr_eq(it, &stream.connection)) {
-            self.latest = None;
-        }
         let Some((number, row)) = stream.at else { return };
         let Some(seat) = self.seats[number].as_mut() else { return };
         if let Some(of) = &mut seat.rows[row] {
@@ -281,7 +282,7 @@ impl Registry {
     #[inline]
     pub(super) fn begin(&mut self) {
         self.wait += 1;
-        (self.is_asleep, self.is_notified) = (false, false);
+        self.is_notified = false;
         self.find_again();
     }
 
@@ -357,7 +358,9 @@ impl Registry {
                 self.note(at, event, events);
             }
         }
-        !events.is_empty() || self.is_notified
+        let is_over = !events.is_empty() || self.is_notified;
+        self.is_asleep &= !is_over;
+        is_over
     }
 
     /// Adds an event, or joins it with the entry's event of this wait.
@@ -379,9 +382,7 @@ impl Registry {
             self.again.push(at);
         }
         let seat = stream.at;
-        if self.latest.as_ref().is_none_or(|it| !Arc::ptr_eq(it, &stream.connection)) {
-            self.latest = Some(Arc::clone(&stream.connection));
-        }
+        self.latest = at;
         if let Some((number, _)) = seat {
             self.wake_seat(number);
         }
@@ -461,7 +462,8 @@ impl Registry {
         if self.awake.is_empty() {
             return None;
         }
-        self.latest.as_ref().map(|latest| (Arc::clone(latest), self.spin))
+        let latest = self.entries.get(self.latest as usize)?.as_ref()?.stream.as_ref()?;
+        Some((Arc::clone(&latest.connection), self.spin))
     }
 
     pub(super) fn learn(&mut self, wait: &SpinWait) {

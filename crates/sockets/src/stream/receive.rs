@@ -21,6 +21,11 @@ const LEFT_MAX: u32 = 63;
 /// The most records that a non-waiting call reads before it reports that nothing is there.
 const TRIES: u32 = 64;
 
+/// Polls of a wait before the clock is read.
+const FAST_POLLS: u32 = 64;
+
+/// A receive that waits: the fast path.
+const SHORT: ReceiveOptions = ReceiveOptions { wait: true, peek: false };
 const PEEK: ReceiveFlags = ReceiveFlags { wait: false, peek: true };
 const TAKE: ReceiveFlags = ReceiveFlags { wait: false, peek: false };
 
@@ -64,6 +69,8 @@ pub(super) struct ReceiveHalf {
     pending: Option<Errno>,
     /// Calls in a row that left the socket to a poller.
     left_to_poller: u32,
+    /// The last bytes came within the first polls of a wait.
+    comes_soon: bool,
     spin: AdaptiveSpin,
 }
 
@@ -78,6 +85,7 @@ impl ReceiveHalf {
             taken: 0,
             pending: None,
             left_to_poller: 0,
+            comes_soon: false,
             spin,
         }
     }
@@ -89,6 +97,16 @@ impl ReceiveHalf {
         bytes: &mut [u8],
         options: ReceiveOptions,
     ) -> Result<usize, Errno> {
+        if options == SHORT && self.may_take_soon(bytes) {
+            let got = self.ring.take_soon(bytes, FAST_POLLS)?;
+            if got > 0 {
+                if self.ring.words().suppression().is_sent() {
+                    self.drain_wakeups(connection);
+                }
+                return Ok(got);
+            }
+            self.comes_soon = false;
+        }
         let (mut spun, mut tries) = (bytes.is_empty(), 0);
         loop {
             let got = self.take_ready(connection, bytes, options.peek)?;
@@ -124,6 +142,17 @@ impl ReceiveHalf {
                 _ => self.sleep(connection)?,
             }
         }
+    }
+
+    /// Whether the fast path is open: the last wait was short, and the socket has nothing to say.
+    #[inline]
+    fn may_take_soon(&self, bytes: &[u8]) -> bool {
+        self.comes_soon
+            && self.in_socket.is_none()
+            && self.stale == 0
+            && self.pending.is_none()
+            && !bytes.is_empty()
+            && !self.ring.words().suppression().is_sent()
     }
 
     /// The number of bytes that can be read at once.
@@ -175,13 +204,15 @@ impl ReceiveHalf {
     /// Spins for at most the cost of a sleep; `true` where bytes came.
     fn spin_for_bytes(&mut self, want: u64) -> bool {
         let until = self.ring.head() + want;
-        let words = self.ring.words().clone();
-        if self.in_socket.is_some() || !words.suppression().begin_polling(until) {
+        if self.in_socket.is_some() || self.ring.words().suppression().is_sent() {
             return false;
         }
         let here = m3ipc_sys::current_cpu();
         self.ring.publish_cpu(here);
+        let words = self.ring.words();
+        words.polling().begin(until);
         let mut spin_wait = self.spin.begin();
+        let mut polls = 0;
         let found = loop {
             let more = self.ring.claimed_tail() != self.ring.head()
                 || words.word(half::GIVEN).load(Ordering::Relaxed) != self.announced;
@@ -189,11 +220,13 @@ impl ReceiveHalf {
                 break true;
             }
             let same_cpu = words.cpu(half::SENDER_CPU).load(Ordering::Relaxed) == here;
+            polls += if same_cpu { FAST_POLLS } else { 1 };
             if spin_wait.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };
-        words.suppression().end_polling(until);
+        words.polling().end();
+        self.comes_soon = found && polls < FAST_POLLS;
         self.spin.learn(&spin_wait);
         found
     }

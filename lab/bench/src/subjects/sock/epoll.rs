@@ -81,7 +81,10 @@ impl Waiter {
     }
 
     /// Waits, and calls `serve` with the number of each ready connection.
-    fn wait(&mut self, mut serve: impl FnMut(&Self, u64) -> Result<(), Error>) -> Result<(), Error> {
+    fn wait(
+        &mut self,
+        mut serve: impl FnMut(&Self, u64) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if let Self::Epoll(epoll) = self {
             let ready = epoll.wait()?;
             return ready.into_iter().try_for_each(|number| serve(self, number));
