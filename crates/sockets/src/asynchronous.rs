@@ -5,7 +5,8 @@
 //! of the kernel. When the poller sleeps, the runtime awaits the poller's descriptor.
 
 use crate::listener::Listener;
-use crate::poller::{PollEvent, Poller};
+use crate::polled::PollEvent;
+use crate::poller::Poller;
 use crate::stream::{ReceiveOptions, Stream};
 use core::pin::Pin;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -13,7 +13,7 @@
 //! read once, compared with this side's private numbers, and then used.
 
 use crate::pool::Pool;
-use crate::send_ring::remainder;
+use crate::record::low_half;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_link::armed::{ROWS, Seat};
 use m3ipc_link::notification::{NotificationSuppression, PollingWord};
@@ -280,7 +280,7 @@ impl Place {
     /// The place that a peer named; `None` where no poller names it.
     #[inline]
     pub(crate) fn decode(number: u64) -> Option<Self> {
-        let part = |shift: u32, bits: u32| remainder(number >> shift, 1 << bits);
+        let part = |shift: u32, bits: u32| (low_half(number >> shift) & ((1 << bits) - 1)) as usize;
         let (row, seat) = (part(0, Self::ROW_BITS), part(Self::ROW_BITS, Self::SEAT_BITS));
         (row < ROWS).then_some(Self { pair: number >> Self::SHIFT, seat, row })
     }

@@ -1,8 +1,8 @@
 //! A poller: an event loop over com-sockets and other descriptors.
 //!
 //! While the loop is awake, bytes come to it without a wakeup record and without a call of the
-//! kernel: a sender sets a bit in a [seat](m3ipc_link::armed). Before the loop sleeps, it says so in
-//! its seats, and looks at the bits once more. Senders then send wakeup records, and the kernel's
+//! kernel: a sender sets a bit in a [seat](m3ipc_link::armed). Before the loop sleeps, it says so
+//! in its seats, and looks at the bits once more. Senders then send wakeup records, and the kernel's
 //! epoll wakes the loop.
 //!
 //! | what | how the loop learns of it |
@@ -15,129 +15,21 @@
 
 mod registry;
 
+use crate::polled::{PollEvent, Registration, StreamRemover};
 use crate::stream::Stream;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use m3ipc_link::notification::Rest;
-use m3ipc_link::{SpinStep, WaitStrategy};
+use m3ipc_link::SpinStep;
 use m3ipc_sys::{Errno, EventFd, ForkGuard, Interest, Mode, Poll, Ready};
-use m3ipc_wire::sock::half;
 use registry::Registry;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::pair::DirectionWords;
-use crate::stream::Connection;
+use crate::send_ring::current_cpu;
 
 /// The epoll token of [`Poller::notify`].
 const NOTIFY: u64 = u64::MAX;
 /// A busy loop asks the kernel when this time has passed since it asked last, in ticks: 25 us.
 const KERNEL_TICKS: u64 = 60_000;
-
-/// A ready stream or descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PollEvent {
-    /// The token under which it was added.
-    pub token: u64,
-    /// There are bytes to read, or the other side has ended its sending.
-    pub readable: bool,
-    /// There is room for bytes.
-    pub writable: bool,
-    /// The other side has gone.
-    pub hung_up: bool,
-}
-
-/// What a poller sees of a connection.
-#[derive(Debug)]
-pub(crate) struct PolledConnection {
-    /// The words of the direction in which this side sends.
-    pub(crate) out: DirectionWords,
-    /// The words of the direction in which the peer sends.
-    back: DirectionWords,
-    /// One more than the number of the place at which a poller awaits the connection.
-    place: AtomicU64,
-    /// The kernel has something to say that the stream has not heard yet.
-    asks_kernel: AtomicBool,
-}
-
-impl PolledConnection {
-    pub(crate) fn new(out: DirectionWords, back: DirectionWords) -> Self {
-        Self { out, back, place: AtomicU64::new(0), asks_kernel: AtomicBool::new(true) }
-    }
-
-    /// The suppression word between wakeup records.
-    #[inline]
-    pub(crate) fn rest(&self) -> Rest {
-        self.place.load(Ordering::SeqCst).checked_sub(1).map_or(Rest::Needed, Rest::Armed)
-    }
-
-    /// Whether the next receive must ask the kernel.
-    #[inline]
-    pub(crate) fn must_ask_kernel(&self) -> bool {
-        self.asks_kernel.load(Ordering::Acquire)
-    }
-
-    /// Makes the next receive ask the kernel.
-    pub(crate) fn ask_kernel(&self) {
-        self.asks_kernel.store(true, Ordering::Release);
-    }
-
-    /// A receive asks the kernel now.
-    pub(crate) fn asks_kernel(&self) {
-        self.asks_kernel.swap(false, Ordering::AcqRel);
-    }
-
-    /// Whether bytes lie in blocks, or in the socket behind a record.
-    ///
-    /// The peer may write all these words. False ones cost the loop a look at this connection.
-    #[inline]
-    fn has_bytes(&self) -> bool {
-        let word = |at| self.back.word(at).load(Ordering::Relaxed);
-        self.back.word(half::TAIL).load(Ordering::SeqCst) != word(half::HEAD)
-            || word(half::GIVEN) != word(half::TAKEN)
-    }
-
-    fn arm(&self, place: Option<u64>) {
-        let Some(place) = place else { return };
-        self.place.store(place + 1, Ordering::SeqCst);
-        self.back.suppression().arm(place);
-    }
-
-    fn disarm(&self) {
-        self.place.store(0, Ordering::SeqCst);
-        self.back.suppression().disarm();
-    }
-
-    /// Whether the peer waited on this CPU last.
-    fn peer_is_on(&self, cpu: u32) -> bool {
-        self.out.cpu(half::RECEIVER_CPU).load(Ordering::Relaxed) == cpu
-    }
-
-    fn publish_cpu(&self, cpu: u32) {
-        let word = self.back.cpu(half::RECEIVER_CPU);
-        if word.load(Ordering::Relaxed) != cpu {
-            word.store(cpu, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The entry of a stream in a poller.
-#[derive(Debug)]
-pub(crate) struct Registration {
-    poller: Weak<Shared>,
-    entry: u64,
-}
-
-impl Registration {
-    /// Removes the stream from its poller.
-    pub(crate) fn end(&self, connection: &Connection) {
-        if let Some(shared) = self.poller.upgrade() {
-            let _ = shared.poll.remove(&connection.socket);
-            shared.registry().remove(self.entry);
-        }
-        connection.polled().disarm();
-    }
-}
 
 #[derive(Debug)]
 struct Shared {
@@ -147,6 +39,13 @@ struct Shared {
     /// Held by the thread that waits.
     turn: Mutex<Vec<Ready>>,
     guard: ForkGuard,
+}
+
+impl StreamRemover for Shared {
+    fn remove(&self, socket: &OwnedFd, entry: u64) {
+        let _ = self.poll.remove(socket);
+        self.registry().remove(entry);
+    }
 }
 
 impl Shared {
@@ -211,7 +110,8 @@ impl Poller {
     /// Adds a stream under a token, and makes it non-blocking.
     ///
     /// # Errors
-    /// `EXIST` where it is in a poller already; `NOTCONN` in a child by fork; those of epoll_ctl(2).
+    /// `EXIST` where it is in a poller already; `NOTCONN` in a child by fork; those of
+    /// epoll_ctl(2).
     pub fn add(
         &self,
         stream: &Stream,
@@ -222,7 +122,7 @@ impl Poller {
         self.check_process()?;
         let connection = &stream.connection;
         let mut registration = connection.registration();
-        if registration.as_ref().is_some_and(|at| at.poller.strong_count() > 0) {
+        if registration.as_ref().is_some_and(Registration::is_alive) {
             return Err(Errno::EXIST);
         }
         connection.set_nonblocking(true)?;
@@ -232,7 +132,8 @@ impl Poller {
             registry.remove(entry);
             return Err(errno);
         }
-        *registration = Some(Registration { poller: Arc::downgrade(&self.shared), entry });
+        let poller: Weak<dyn StreamRemover> = Arc::downgrade(&self.shared) as _;
+        *registration = Some(Registration { poller, entry });
         connection.polled().ask_kernel();
         connection.polled().arm(registry.place(entry));
         // Bytes from before have no bit, and perhaps no record.
@@ -270,7 +171,9 @@ impl Poller {
         self.check_process()?;
         self.entry(stream)?;
         let registration = stream.connection.registration().take();
-        registration.iter().for_each(|it| it.end(&stream.connection));
+        registration.iter().for_each(|it| {
+            it.end(&stream.connection.socket, stream.connection.polled());
+        });
         Ok(())
     }
 
@@ -364,8 +267,8 @@ impl Poller {
     }
 
     /// Prepares a sleep by other means: `true` where the poller's descriptor may be awaited now (by
-    /// poll, epoll, an event loop of another library). It becomes readable when a [`wait`](Self::wait)
-    /// would find something. `false` where a wait finds something now.
+    /// poll, epoll, an event loop of another library). It becomes readable when a
+    /// [`wait`](Self::wait) would find something. `false` where a wait finds something now.
     ///
     /// # Errors
     /// `NOTCONN` in a child by fork.
@@ -401,7 +304,8 @@ impl Poller {
 
     fn entry(&self, stream: &Stream) -> Result<u64, Errno> {
         let registration = stream.connection.registration();
-        let here = |it: &&Registration| core::ptr::eq(it.poller.as_ptr(), &raw const *self.shared);
+        let own = Arc::as_ptr(&self.shared).cast::<()>();
+        let here = |it: &&Registration| it.poller.as_ptr().cast::<()>() == own;
         registration.as_ref().filter(here).map(|it| it.entry).ok_or(Errno::NOENT)
     }
 
@@ -425,7 +329,7 @@ impl Poller {
     fn spin(&self, events: &mut Vec<PollEvent>, ready: &mut Vec<Ready>) -> Result<bool, Errno> {
         let mut registry = self.shared.registry();
         let Some((latest, spin)) = registry.spin() else { return Ok(false) };
-        let here = m3ipc_sys::current_cpu();
+        let here = current_cpu();
         latest.publish_cpu(here);
         let mut wait = spin.begin();
         let found = loop {
@@ -498,6 +402,3 @@ impl Drop for Shared {
         }
     }
 }
-
-/// The strategy of a poller's waits.
-const STRATEGY: WaitStrategy = WaitStrategy::Adaptive;

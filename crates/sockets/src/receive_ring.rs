@@ -28,7 +28,7 @@ pub(crate) struct ReceiveRing {
 
 impl ReceiveRing {
     pub(crate) fn new(words: DirectionWords) -> Self {
-        Self { words, head: 0, tail: 0, block: (u64::MAX, 0), cpu: u32::MAX }
+        Self { words, head: 0, tail: 0, block: (u64::MAX, 0), cpu: 0 }
     }
 
     pub(crate) fn head(&self) -> u64 {

@@ -51,6 +51,12 @@ pub(crate) fn ring_index(block: u64) -> usize {
     remainder(block, SOCK_CREDITS)
 }
 
+/// The number of this thread's CPU for the shared words: 0 there means that it is unknown.
+#[inline]
+pub(crate) fn current_cpu() -> u32 {
+    m3ipc_sys::current_cpu().wrapping_add(1)
+}
+
 /// The remainder of a division. It is below `limit`, so the cast loses nothing.
 #[inline]
 #[allow(clippy::cast_possible_truncation)]
@@ -72,7 +78,7 @@ impl SendRing {
             suppressed: 0,
             immediate: 0,
             next_immediate: IMMEDIATE_SENDS.0,
-            cpu: u32::MAX,
+            cpu: 0,
             place: None,
         }
     }
@@ -142,7 +148,9 @@ impl SendRing {
         sibling: FindSibling<'_>,
     ) -> Result<(usize, bool), Errno> {
         let (mut done, mut wake, mut needed) = (0, false, false);
-        // In the line that the publication takes anyway: the count shows one send later.
+        // In the line that the publication takes anyway: the count shows one send later. The CPU
+        // tells the receiver whether to spin or to yield.
+        self.publish_cpu(current_cpu());
         self.words.word(half::WAKEUPS_SUPPRESSED).store(self.suppressed, Ordering::Relaxed);
         while done < bytes.len() && self.has_room()? {
             let offset = remainder(self.tail, SOCK_BLOCK_BYTES);

@@ -70,13 +70,13 @@ pub mod half {
     pub const GIVEN: usize = 8;
     /// The word of notification suppression.
     pub const SUPPRESSION: usize = 16;
-    /// The CPU of the sender.
+    /// One more than the CPU of the sender; 0 while it is unknown.
     pub const SENDER_CPU: usize = 24;
     /// Bytes that the receiver has taken out of blocks.
     pub const HEAD: usize = 64;
     /// Bytes that the receiver has taken out of records.
     pub const TAKEN: usize = 72;
-    /// The CPU of the receiver.
+    /// One more than the CPU of the receiver; 0 while it is unknown.
     pub const RECEIVER_CPU: usize = 80;
     /// The receiver polls and takes all bytes below this position.
     pub const POLLING: usize = 88;

@@ -212,8 +212,8 @@ int m3_epoll_create1(int flags);
  * EPOLLET.
  *
  * A connected stream becomes non-blocking, and is in one set at most. Its number alone does not
- * tell of its bytes then. After EPOLL_CTL_DEL, read it once until EAGAIN. m3_close removes a stream;
- * remove all other descriptors before you close them.
+ * tell of its bytes then. After EPOLL_CTL_DEL, read it once until EAGAIN. m3_close removes a
+ * stream; remove all other descriptors before you close them.
  *
  * Returns 0, or -1 (EBADF, EEXIST, ENOENT, EINVAL for other events, ENOTCONN). Never waits.
  */

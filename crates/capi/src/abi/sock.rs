@@ -156,7 +156,7 @@ pub extern "C" fn m3_shutdown(fd: c_int, how: c_int) -> c_int {
 /// `m3_close`: see `m3ipc/sock.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_close(fd: c_int) -> c_int {
-    int_call(|| table::close(fd))
+    int_call(|| if event_loop::close(fd) { Ok(0) } else { table::close(fd) })
 }
 
 /// `m3_getsockname`: see `m3ipc/sock.h`.

@@ -107,11 +107,8 @@ pub(crate) fn find(fd: c_int) -> PosixResult<Arc<SocketEntry>> {
     Err(if is_open { Errno::NOTSOCK } else { Errno::BADF })
 }
 
-/// Closes a socket or a poller. Calls inside it end.
+/// Closes a socket. Calls inside it end.
 pub(crate) fn close(fd: c_int) -> PosixResult {
-    if super::event_loop::close(fd) {
-        return Ok(0);
-    }
     find(fd)?;
     let removed = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
     let entry = removed.ok_or(Errno::BADF)?;

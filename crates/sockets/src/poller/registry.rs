@@ -1,11 +1,11 @@
 //! What a poller awaits: its entries, its seats, and what was found and not reported yet.
 
-use super::{PollEvent, PolledConnection, STRATEGY};
 use crate::pair::{Pair, Place};
+use crate::polled::{PollEvent, PolledConnection};
 use crate::record::low_half;
 use crate::stream::Connection;
 use m3ipc_link::armed::{self, ROWS};
-use m3ipc_link::{AdaptiveSpin, SpinWait};
+use m3ipc_link::{AdaptiveSpin, SpinWait, WaitStrategy};
 use m3ipc_sys::{Interest, Mode, Ready};
 use m3ipc_wire::sock::SOCK_SLOTS;
 use std::collections::{HashMap, VecDeque};
@@ -112,7 +112,7 @@ impl Registry {
             is_notified: false,
             writers: 0,
             latest: NONE,
-            spin: AdaptiveSpin::new(STRATEGY),
+            spin: AdaptiveSpin::new(WaitStrategy::Adaptive),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::member::DomainMember;
 use crate::pair::{DirectionWords, Pair};
-use crate::poller::{PolledConnection, Registration};
+use crate::polled::{PolledConnection, Registration};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use m3ipc::Address;
 use m3ipc_sys::{Direction, Errno, shut_down};

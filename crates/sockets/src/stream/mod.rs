@@ -17,6 +17,7 @@ pub(crate) use connection::Connection;
 
 use crate::member::DomainMember;
 use crate::pair::Pair;
+use crate::polled::Registration;
 use crate::receive_ring::ReceiveRing;
 use crate::send_ring::SendRing;
 use m3ipc_sys::{Direction, Errno, shut_down};
@@ -88,7 +89,7 @@ impl Stream {
     /// `BUSY` where a stream in a [`Poller`](crate::Poller) would wait; those of fcntl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         let registration = self.connection.registration();
-        if !nonblocking && registration.is_some() {
+        if !nonblocking && registration.as_ref().is_some_and(Registration::is_alive) {
             return Err(Errno::BUSY.into());
         }
         Ok(self.connection.set_nonblocking(nonblocking)?)
@@ -217,7 +218,7 @@ impl Drop for Stream {
             return;
         }
         if let Some(registration) = connection.registration().take() {
-            registration.end(connection);
+            registration.end(&connection.socket, connection.polled());
         }
         let receiving = self.receiving.get_mut().unwrap_or_else(PoisonError::into_inner);
         receiving.close(connection);

@@ -7,6 +7,7 @@
 use super::connection::Connection;
 use crate::receive_ring::ReceiveRing;
 use crate::record::{RECORD_BYTES, Record, low_half};
+use crate::send_ring::current_cpu;
 use core::sync::atomic::Ordering;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, ReceiveFlags, receive_bytes};
@@ -207,7 +208,7 @@ impl ReceiveHalf {
         if self.in_socket.is_some() || self.ring.words().suppression().is_sent() {
             return false;
         }
-        let here = m3ipc_sys::current_cpu();
+        let here = current_cpu();
         self.ring.publish_cpu(here);
         let words = self.ring.words();
         words.polling().begin(until);

@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, WakeupCounts};
 use crate::record::{BODY_MAX_BYTES, RECORD_BYTES, Record, low_half};
-use crate::send_ring::SendRing;
+use crate::send_ring::{SendRing, current_cpu};
 use core::sync::atomic::Ordering;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, send_bytes};
@@ -155,7 +155,7 @@ impl SendHalf {
         if !connection.pair.is_pool_read() {
             return Ok(false);
         }
-        let here = m3ipc_sys::current_cpu();
+        let here = current_cpu();
         self.ring.publish_cpu(here);
         let mut spin_wait = self.spin.begin();
         let found = loop {
