@@ -2,8 +2,8 @@
 //!
 //! While the loop is awake, bytes come to it without a wakeup record and without a call of the
 //! kernel: a sender sets a bit in a [seat](m3ipc_link::armed). Before the loop sleeps, it says so
-//! in its seats, and looks at the bits once more. Senders then send wakeup records, and the kernel's
-//! epoll wakes the loop.
+//! in its seats, and looks at the bits once more. Senders then send wakeup records, and the
+//! kernel's epoll wakes the loop.
 //!
 //! | what | how the loop learns of it |
 //! |---|---|

@@ -40,7 +40,10 @@ pub(crate) fn create(flags: c_int) -> PosixResult {
         kernel::descriptor_flags(fd, libc::F_SETFD, 0)?;
     }
     let poller = Arc::new(CPoller { poller, waiting: Mutex::default() });
-    POLLERS.write().unwrap_or_else(PoisonError::into_inner).insert(fd, poller);
+    let old = POLLERS.write().unwrap_or_else(PoisonError::into_inner).insert(fd, poller);
+    // The program closed the old number by close(2), and the kernel gave it out again. The old
+    // poller must not close it.
+    std::mem::forget(old);
     Ok(fd)
 }
 
