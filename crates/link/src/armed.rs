@@ -1,8 +1,8 @@
 //! Armed connections: a poller that is awake learns of bytes by a bit, without a notification.
 //!
-//! A poller awaits many connections. The connections of one peer share the words of one *seat*, in
-//! memory that this peer and the poller map, and no other process. A connection is ARMED
-//! ([`notification`](crate::notification)) with its place in the seat.
+//! A poller awaits many connections. The connections of one peer share the words of one *bitmap*,
+//! in memory that this peer and the poller map, and no other process. A connection is ARMED
+//! ([`notification`](crate::notification)) with its place in the bitmap.
 //!
 //! ```text
 //! sender: announce                          poller: fall_asleep
@@ -17,12 +17,12 @@
 //! A receiver that arms or disarms a connection reads the tail afterwards, so no bytes lie between
 //! two rules.
 //!
-//! A seat has two levels. A bit of a row stands for a connection. The rows with numbers below
+//! A bitmap has two levels. A bit of a row stands for a connection. The rows with numbers below
 //! [`DIRECT_ROWS`] lie in the line that the poller reads. In the same line one bit stands for each
 //! other row. A poll thus reads one line for each peer, whatever the number of connections.
 //!
-//! A hostile peer may write all words of its seat. False bits cost the poller a look, lost bits are
-//! bytes of its own connections.
+//! A hostile peer may write all words of its bitmap. False bits cost the poller a look, lost bits
+//! are bytes of its own connections.
 
 use crate::Word64;
 use core::sync::atomic::Ordering;
@@ -31,15 +31,15 @@ use core::sync::atomic::Ordering;
 pub const DIRECT_ROWS: usize = 4;
 /// Words of the first line that stand for 64 rows each.
 const SUMMARY_WORDS: usize = 4;
-/// Rows of a seat. A row has a bit for each connection of one region of memory.
+/// Rows of a bitmap. A row has a bit for each connection of one region of memory.
 pub const ROWS: usize = 192;
 
-/// The state of a poller that sleeps, or that does not look at this seat. Fresh memory says so.
+/// The state of a poller that sleeps, or that does not look at this bitmap. Fresh memory says so.
 const ASLEEP: u64 = 0;
 const AWAKE: u64 = 1;
 
-/// The words of a seat, in shared memory or in a model.
-pub trait Seat {
+/// The words of a bitmap, in shared memory or in a model.
+pub trait Bitmap {
     /// The type of the words.
     type Word: Word64;
     /// Whether the poller is awake. Only the poller writes this word.
@@ -54,23 +54,23 @@ pub trait Seat {
 /// below [`ROWS`], that of the bit below 64.
 #[must_use]
 #[inline]
-pub fn announce(seat: &impl Seat, row: usize, bit: usize) -> bool {
-    if seat.state().load(Ordering::SeqCst) != AWAKE {
+pub fn announce(bitmap: &impl Bitmap, row: usize, bit: usize) -> bool {
+    if bitmap.state().load(Ordering::SeqCst) != AWAKE {
         return true;
     }
-    mark(seat, row, bit);
-    seat.state().load(Ordering::SeqCst) != AWAKE
+    mark(bitmap, row, bit);
+    bitmap.state().load(Ordering::SeqCst) != AWAKE
 }
 
 /// Sets the bit of a connection.
 #[inline]
-fn mark(seat: &impl Seat, row: usize, bit: usize) {
+fn mark(bitmap: &impl Bitmap, row: usize, bit: usize) {
     if row < DIRECT_ROWS {
-        set(seat.first_line(row), bit);
+        set(bitmap.first_line(row), bit);
     } else {
-        set(seat.row(row), bit);
+        set(bitmap.row(row), bit);
         // The row first: a summary bit that the poller clears must lead it to the bit.
-        set(seat.first_line(DIRECT_ROWS + row / 64), row % 64);
+        set(bitmap.first_line(DIRECT_ROWS + row / 64), row % 64);
     }
 }
 
@@ -84,19 +84,19 @@ fn set(word: &impl Word64, bit: usize) {
 
 /// Takes all bits, and calls `found` with row and bit of each. Returns whether there was one.
 #[inline]
-pub fn take_marks(seat: &impl Seat, mut found: impl FnMut(usize, usize)) -> bool {
+pub fn take_marks(bitmap: &impl Bitmap, mut found: impl FnMut(usize, usize)) -> bool {
     let mut any = false;
     for row in 0..DIRECT_ROWS {
-        each(take(seat.first_line(row)), |bit| {
+        each(take(bitmap.first_line(row)), |bit| {
             any = true;
             found(row, bit);
         });
     }
     for word in 0..SUMMARY_WORDS {
-        each(take(seat.first_line(DIRECT_ROWS + word)), |in_word| {
+        each(take(bitmap.first_line(DIRECT_ROWS + word)), |in_word| {
             let row = 64 * word + in_word;
             if (DIRECT_ROWS..ROWS).contains(&row) {
-                each(take(seat.row(row)), |bit| {
+                each(take(bitmap.row(row)), |bit| {
                     any = true;
                     found(row, bit);
                 });
@@ -125,14 +125,14 @@ fn each(mut bits: u64, mut found: impl FnMut(usize)) {
 
 /// Step R1 of a poller: from now on senders notify. The poller takes the bits once more, then it
 /// may sleep.
-pub fn fall_asleep(seat: &impl Seat) {
-    seat.state().swap(ASLEEP, Ordering::SeqCst);
-    seat.state().fence_after_update(); // pairs with `set`
+pub fn fall_asleep(bitmap: &impl Bitmap) {
+    bitmap.state().swap(ASLEEP, Ordering::SeqCst);
+    bitmap.state().fence_after_update(); // pairs with `set`
 }
 
 /// The poller is awake: senders set bits.
-pub fn wake(seat: &impl Seat) {
-    seat.state().store(AWAKE, Ordering::SeqCst);
+pub fn wake(bitmap: &impl Bitmap) {
+    bitmap.state().store(AWAKE, Ordering::SeqCst);
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
 
     struct Words(Vec<AtomicU64>);
 
-    impl Seat for Words {
+    impl Bitmap for Words {
         type Word = AtomicU64;
         fn state(&self) -> &AtomicU64 {
             &self.0[0]
@@ -157,24 +157,24 @@ mod tests {
 
     #[test]
     fn every_bit_of_an_awake_poller_is_found_once() {
-        let seat = Words((0..16 + ROWS).map(|_| AtomicU64::new(0)).collect());
-        assert!(announce(&seat, 0, 3), "fresh memory sleeps");
-        wake(&seat);
+        let bitmap = Words((0..16 + ROWS).map(|_| AtomicU64::new(0)).collect());
+        assert!(announce(&bitmap, 0, 3), "fresh memory sleeps");
+        wake(&bitmap);
         let all = [(0, 0), (3, 63), (4, 1), (63, 9), (64, 0), (191, 63)];
-        assert!(all.iter().all(|(row, bit)| !announce(&seat, *row, *bit)));
+        assert!(all.iter().all(|(row, bit)| !announce(&bitmap, *row, *bit)));
         let mut found = vec![];
-        assert!(take_marks(&seat, |row, bit| found.push((row, bit))));
+        assert!(take_marks(&bitmap, |row, bit| found.push((row, bit))));
         assert_eq!(found, all);
-        assert!(!take_marks(&seat, |_, _| unreachable!("it was taken")));
-        fall_asleep(&seat);
-        assert!(announce(&seat, 4, 1));
+        assert!(!take_marks(&bitmap, |_, _| unreachable!("it was taken")));
+        fall_asleep(&bitmap);
+        assert!(announce(&bitmap, 4, 1));
     }
 
     #[test]
     fn garbage_leads_nowhere_else() {
-        let seat = Words((0..16 + ROWS).map(|_| AtomicU64::new(u64::MAX)).collect());
+        let bitmap = Words((0..16 + ROWS).map(|_| AtomicU64::new(u64::MAX)).collect());
         let mut found = 0;
-        take_marks(&seat, |row, bit| {
+        take_marks(&bitmap, |row, bit| {
             assert!(row < ROWS && bit < 64);
             found += 1;
         });

@@ -9,7 +9,7 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use m3ipc_link::Word64;
-use m3ipc_link::armed::{self, DIRECT_ROWS, Seat};
+use m3ipc_link::armed::{self, Bitmap, DIRECT_ROWS};
 use m3ipc_link::notification::{NotificationSuppression, SuppressionState, publish_tail};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -120,7 +120,7 @@ impl Shared {
     }
 }
 
-impl Seat for Shared {
+impl Bitmap for Shared {
     type Word = Word;
     fn state(&self) -> &Word {
         &self.state

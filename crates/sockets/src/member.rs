@@ -220,7 +220,7 @@ impl DomainMember {
         Ok(pair)
     }
 
-    /// A pair with the peer of another one, where a poller of that peer may have its seat.
+    /// A pair with the peer of another one, where a poller of that peer may have its bitmap.
     pub(crate) fn sibling(&self, of: &Pair, id: u64) -> Option<Arc<Pair>> {
         let sibling = lock(&self.pairs).get(&(id, of.side)).map(Arc::clone)?;
         (sibling.peer == of.peer).then_some(sibling)

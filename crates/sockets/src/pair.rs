@@ -15,13 +15,13 @@
 use crate::pool::Pool;
 use crate::record::low_half;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use m3ipc_link::armed::{ROWS, Seat};
+use m3ipc_link::armed::{Bitmap, ROWS};
 use m3ipc_link::notification::{NotificationSuppression, PollingWord};
 use m3ipc_shm::{Observed, Shared};
 use m3ipc_sys::{Errno, ForkGuard};
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEAT_BYTES, SOCK_SEATS,
-    SOCK_SEATS_OF_SIDE, SOCK_SEPARATED, SOCK_SLOT_BYTES, SOCK_SLOTS, half, seat,
+    SOCK_BITMAP_BYTES, SOCK_BITMAPS, SOCK_BITMAPS_OF_SIDE, SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES,
+    SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES, SOCK_SLOTS, bitmap, half,
 };
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -53,8 +53,8 @@ pub(crate) struct Pair {
     pub(crate) pool: Pool,
     incoming: OnceLock<Observed>,
     unread: Mutex<Vec<UnreadBlocks>>,
-    /// The own seats that pollers of this process have.
-    seats: Mutex<[bool; SOCK_SEATS_OF_SIDE]>,
+    /// The own bitmaps that pollers of this process have.
+    bitmaps: Mutex<[bool; SOCK_BITMAPS_OF_SIDE]>,
     guard: ForkGuard,
 }
 
@@ -75,7 +75,7 @@ impl Pair {
             pool: Pool::new(Shared::map_sparse(pool, SOCK_POOL_BYTES)?),
             incoming: OnceLock::new(),
             unread: Mutex::default(),
-            seats: Mutex::default(),
+            bitmaps: Mutex::default(),
             guard: ForkGuard::new()?,
         })
     }
@@ -169,25 +169,25 @@ impl Pair {
         });
     }
 
-    /// Takes a seat for a poller of this process.
-    pub(crate) fn take_seat(&self) -> Option<usize> {
-        let mut seats = self.seats.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = seats.iter().position(|taken| !taken)?;
-        seats[free] = true;
+    /// Takes a bitmap for a poller of this process.
+    pub(crate) fn take_bitmap(&self) -> Option<usize> {
+        let mut bitmaps = self.bitmaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = bitmaps.iter().position(|taken| !taken)?;
+        bitmaps[free] = true;
         Some(free)
     }
 
-    /// Gives a seat back.
-    pub(crate) fn leave_seat(&self, seat: usize) {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)[seat] = false;
+    /// Gives a bitmap back.
+    pub(crate) fn give_bitmap_back(&self, bitmap: usize) {
+        self.bitmaps.lock().unwrap_or_else(PoisonError::into_inner)[bitmap] = false;
     }
 
-    /// The words of a seat of this side, or of the peer's. The number of the seat is valid.
+    /// The words of a bitmap of this side, or of the peer's. The number of the bitmap is valid.
     #[inline]
-    pub(crate) fn seat(&self, of_peer: bool, seat: usize) -> SeatWords<'_> {
+    pub(crate) fn bitmap(&self, of_peer: bool, bitmap: usize) -> BitmapWords<'_> {
         let side = if of_peer { 1 - self.side } else { self.side };
-        let base = SOCK_SEATS + (side * SOCK_SEATS_OF_SIDE + seat) * SOCK_SEAT_BYTES;
-        SeatWords { control: &self.control, base }
+        let base = SOCK_BITMAPS + (side * SOCK_BITMAPS_OF_SIDE + bitmap) * SOCK_BITMAP_BYTES;
+        BitmapWords { control: &self.control, base }
     }
 
     fn unread(&self) -> std::sync::MutexGuard<'_, Vec<UnreadBlocks>> {
@@ -234,46 +234,46 @@ impl DirectionWords {
     }
 }
 
-/// The words of a seat: see [`m3ipc_link::armed`].
+/// The words of a bitmap: see [`m3ipc_link::armed`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SeatWords<'a> {
+pub(crate) struct BitmapWords<'a> {
     control: &'a Shared,
     base: usize,
 }
 
-impl Seat for SeatWords<'_> {
+impl Bitmap for BitmapWords<'_> {
     type Word = AtomicU64;
     #[inline]
     fn state(&self) -> &AtomicU64 {
-        self.control.word64(self.base + seat::STATE)
+        self.control.word64(self.base + bitmap::STATE)
     }
     #[inline]
     fn first_line(&self, word: usize) -> &AtomicU64 {
-        self.control.word64(self.base + seat::FIRST_LINE + 8 * word)
+        self.control.word64(self.base + bitmap::FIRST_LINE + 8 * word)
     }
     #[inline]
     fn row(&self, row: usize) -> &AtomicU64 {
-        self.control.word64(self.base + seat::ROWS + 8 * row)
+        self.control.word64(self.base + bitmap::ROWS + 8 * row)
     }
 }
 
-/// The place at which a poller awaits a connection: a row of a seat in the memory of a pair. The
+/// The place at which a poller awaits a connection: a row of a bitmap in the memory of a pair. The
 /// bit in the row is the slot of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) pair: u64,
-    pub(crate) seat: usize,
+    pub(crate) bitmap: usize,
     pub(crate) row: usize,
 }
 
 impl Place {
     const ROW_BITS: u32 = 8;
-    const SEAT_BITS: u32 = 2;
-    const SHIFT: u32 = Self::ROW_BITS + Self::SEAT_BITS;
+    const BITMAP_BITS: u32 = 2;
+    const SHIFT: u32 = Self::ROW_BITS + Self::BITMAP_BITS;
 
     /// The place as a number of 62 bits; `None` where the pair's number is too large.
     pub(crate) fn encode(self) -> Option<u64> {
-        let low = (self.seat << Self::ROW_BITS | self.row) as u64;
+        let low = (self.bitmap << Self::ROW_BITS | self.row) as u64;
         (self.pair < 1 << (62 - Self::SHIFT)).then_some(self.pair << Self::SHIFT | low)
     }
 
@@ -281,10 +281,11 @@ impl Place {
     #[inline]
     pub(crate) fn decode(number: u64) -> Option<Self> {
         let part = |shift: u32, bits: u32| (low_half(number >> shift) & ((1 << bits) - 1)) as usize;
-        let (row, seat) = (part(0, Self::ROW_BITS), part(Self::ROW_BITS, Self::SEAT_BITS));
-        (row < ROWS).then_some(Self { pair: number >> Self::SHIFT, seat, row })
+        let (row, bitmap) = (part(0, Self::ROW_BITS), part(Self::ROW_BITS, Self::BITMAP_BITS));
+        (row < ROWS).then_some(Self { pair: number >> Self::SHIFT, bitmap, row })
     }
 }
 
-const _: () = assert!(SOCK_SEATS_OF_SIDE == 1 << Place::SEAT_BITS && ROWS <= 1 << Place::ROW_BITS);
-const _: () = assert!(seat::ROWS + 8 * ROWS <= SOCK_SEAT_BYTES);
+const _: () =
+    assert!(SOCK_BITMAPS_OF_SIDE == 1 << Place::BITMAP_BITS && ROWS <= 1 << Place::ROW_BITS);
+const _: () = assert!(bitmap::ROWS + 8 * ROWS <= SOCK_BITMAP_BYTES);

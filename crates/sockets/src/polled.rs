@@ -70,7 +70,7 @@ impl PolledConnection {
             || word(half::GIVEN) != word(half::TAKEN)
     }
 
-    /// Lets the peer set a bit in place of a wakeup record, where a seat is free.
+    /// Lets the peer set a bit in place of a wakeup record, where a bitmap is free.
     pub(crate) fn arm(&self, place: Option<u64>) {
         let Some(place) = place else { return };
         self.place.store(place + 1, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! A poller: an event loop over com-sockets and other descriptors.
 //!
 //! While the loop is awake, bytes come to it without a wakeup record and without a call of the
-//! kernel: a sender sets a bit in a [seat](m3ipc_link::armed). Before the loop sleeps, it says so
-//! in its seats, and looks at the bits once more. Senders then send wakeup records, and the
+//! kernel: a sender sets a bit in a [bitmap](m3ipc_link::armed). Before the loop sleeps, it says so
+//! in its bitmaps, and looks at the bits once more. Senders then send wakeup records, and the
 //! kernel's epoll wakes the loop.
 //!
 //! | what | how the loop learns of it |
@@ -10,7 +10,7 @@
 //! | bytes in blocks | by a bit, or by a wakeup record while the loop sleeps |
 //! | all else: other descriptors, ends, errors, room, bytes in the socket | from the kernel: each 25 us while the loop is busy, and in its sleep |
 //!
-//! The seats of peers that were active since the last sleep are *awake*, 256 at most. The others
+//! The bitmaps of peers that were active since the last sleep are *awake*, 256 at most. The others
 //! cost a wait nothing: their first bytes come with a wakeup record.
 
 mod registry;

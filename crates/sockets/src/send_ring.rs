@@ -38,7 +38,7 @@ pub(crate) struct SendRing {
     next_immediate: u32,
     cpu: u32,
     /// The place of the peer's poller that awaited this connection last: its number, the place, and
-    /// the memory of its seat.
+    /// the memory of its bitmap.
     place: Option<(u64, Place, Arc<Pair>)>,
 }
 
@@ -191,7 +191,7 @@ impl SendRing {
             self.place = Self::find_place(&self.words.pair, number, sibling);
         }
         let Some((_, place, pair)) = &self.place else { return true };
-        armed::announce(&pair.seat(true, place.seat), place.row, self.words.slot)
+        armed::announce(&pair.bitmap(true, place.bitmap), place.row, self.words.slot)
     }
 
     /// The place with this number. A peer that names another one gets records.

@@ -17,14 +17,14 @@ pub const SOCK_POOL_BLOCKS: usize = 256;
 pub const SOCK_POOL_BYTES: usize = SOCK_POOL_BLOCKS * SOCK_BLOCK_BYTES;
 /// Blocks that one direction of a connection may hold.
 pub const SOCK_CREDITS: usize = 32;
-/// Offset of the first seat of a poller in a control region, in bytes.
-pub const SOCK_SEATS: usize = 4096;
-/// Seats of a side of a pair: so many pollers of one process await connections of the peer.
-pub const SOCK_SEATS_OF_SIDE: usize = 4;
-/// Size of a seat, in bytes.
-pub const SOCK_SEAT_BYTES: usize = 2048;
+/// Offset of the first bitmap of a poller in a control region, in bytes.
+pub const SOCK_BITMAPS: usize = 4096;
+/// Bitmaps of a side of a pair: so many pollers of one process await connections of the peer.
+pub const SOCK_BITMAPS_OF_SIDE: usize = 4;
+/// Size of a bitmap, in bytes.
+pub const SOCK_BITMAP_BYTES: usize = 2048;
 /// Offset of the first slot in a control region, in bytes.
-pub const SOCK_HEAD_BYTES: usize = SOCK_SEATS + 2 * SOCK_SEATS_OF_SIDE * SOCK_SEAT_BYTES;
+pub const SOCK_HEAD_BYTES: usize = SOCK_BITMAPS + 2 * SOCK_BITMAPS_OF_SIDE * SOCK_BITMAP_BYTES;
 /// Size of a slot, in bytes: one [`half`] for each direction.
 pub const SOCK_SLOT_BYTES: usize = 1024;
 /// Size of a control region, in bytes.
@@ -38,14 +38,14 @@ pub const SOCK_SEPARATED: usize = 128;
 /// The highest number of a domain in the default network.
 pub const SOCK_DOMAIN_MAX: u32 = 65_532;
 
-/// Offsets in a seat of a poller. The poller's side writes the state, the peer sets bits.
+/// Offsets in a bitmap of a poller. The poller's side writes the state, the peer sets bits.
 ///
 /// ```text
 ///   0 line of the state            whether the poller is awake
 /// 128 line that the poller reads   rows 0 to 3, one bit for each slot; one bit for each other row
 /// 256 the other rows
 /// ```
-pub mod seat {
+pub mod bitmap {
     /// Whether the poller is awake.
     pub const STATE: usize = 0;
     /// The line that the poller reads.

@@ -5,7 +5,7 @@ use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
 use m3ipc_test_fixture::Rng;
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEATS, SOCK_SLOT_BYTES, half,
+    SOCK_BITMAPS, SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, half,
 };
 use m3ipc_wire::{FromDaemon, Reply, Request, SockConnection, SockReply, SockRequest, VERSION};
 use std::net::SocketAddrV4;
@@ -97,9 +97,9 @@ fn attack(
             3 => region
                 .word64(slot + 8 * rng.index(SOCK_SLOT_BYTES / 8))
                 .store(value, Ordering::SeqCst),
-            // Any word of the seats of pollers.
+            // Any word of the bitmaps of pollers.
             5 => region
-                .word64(SOCK_SEATS + 8 * rng.index((SOCK_HEAD_BYTES - SOCK_SEATS) / 8))
+                .word64(SOCK_BITMAPS + 8 * rng.index((SOCK_HEAD_BYTES - SOCK_BITMAPS) / 8))
                 .store(value, Ordering::SeqCst),
             // A possible tail over impossible blocks.
             4 => {

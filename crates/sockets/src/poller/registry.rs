@@ -1,4 +1,4 @@
-//! What a poller awaits: its entries, its seats, and what was found and not reported yet.
+//! What a poller awaits: its entries, its bitmaps, and what was found and not reported yet.
 
 use crate::pair::{Pair, Place};
 use crate::polled::{PollEvent, PolledConnection};
@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// The most seats that are awake at once. Each costs a poll the look at a line.
+/// The most bitmaps that are awake at once. Each costs a poll the look at a line.
 const AWAKE_MAX: usize = 256;
 /// The most events of one wait.
 const EVENTS_MAX: usize = 1024;
@@ -36,11 +36,11 @@ struct Entry {
 #[derive(Debug)]
 struct PolledStream {
     connection: Arc<PolledConnection>,
-    /// The seat, and the row in it; `None` where no seat was free.
+    /// The bitmap, and the row in it; `None` where no bitmap was free.
     at: Option<(usize, usize)>,
 }
 
-/// The connections of one region of memory: a row of a seat.
+/// The connections of one region of memory: a row of a bitmap.
 #[derive(Debug)]
 struct Row {
     pair: Arc<Pair>,
@@ -49,9 +49,9 @@ struct Row {
     used: usize,
 }
 
-/// A seat: the memory that one peer writes for this poller.
+/// A bitmap: the memory that one peer writes for this poller.
 #[derive(Debug)]
-struct OwnSeat {
+struct OwnBitmap {
     pair: Arc<Pair>,
     number: usize,
     rows: Vec<Option<Box<Row>>>,
@@ -66,7 +66,7 @@ pub(super) struct Registry {
     generations: Vec<u32>,
     free: Vec<u32>,
     descriptors: HashMap<RawFd, u64>,
-    seats: Vec<Option<OwnSeat>>,
+    bitmaps: Vec<Option<OwnBitmap>>,
     awake: Vec<usize>,
     /// Entries that may have bytes.
     found: VecDeque<u32>,
@@ -102,7 +102,7 @@ impl Registry {
             generations: vec![],
             free: vec![],
             descriptors: HashMap::new(),
-            seats: vec![],
+            bitmaps: vec![],
             awake: vec![],
             found: VecDeque::new(),
             again: vec![],
@@ -153,13 +153,13 @@ impl Registry {
         let (pair, slot) = (&connection.pair, connection.polled().out.slot);
         let (number, row) = match self.find_row(pair) {
             Some(found) => found,
-            None => (self.take_seat(pair)?, 0),
+            None => (self.take_bitmap(pair)?, 0),
         };
-        let seat = self.seats[number].as_mut()?;
-        if row >= seat.rows.len() {
-            seat.rows.resize_with(row + 1, || None);
+        let bitmap = self.bitmaps[number].as_mut()?;
+        if row >= bitmap.rows.len() {
+            bitmap.rows.resize_with(row + 1, || None);
         }
-        let row_of = seat.rows[row].get_or_insert_with(|| {
+        let row_of = bitmap.rows[row].get_or_insert_with(|| {
             Box::new(Row { pair: Arc::clone(pair), entries: [NONE; SOCK_SLOTS], used: 0 })
         });
         row_of.used += usize::from(row_of.entries[slot] == NONE);
@@ -167,21 +167,21 @@ impl Registry {
         Some((number, row))
     }
 
-    /// The row of this pair, else a free row in a seat of the same peer.
+    /// The row of this pair, else a free row in a bitmap of the same peer.
     fn find_row(&self, pair: &Arc<Pair>) -> Option<(usize, usize)> {
         let mut free = None;
-        for (number, seat) in self.seats.iter().enumerate() {
-            let Some(seat) = seat else { continue };
-            if (seat.pair.peer, seat.pair.side) != (pair.peer, pair.side) {
+        for (number, bitmap) in self.bitmaps.iter().enumerate() {
+            let Some(bitmap) = bitmap else { continue };
+            if (bitmap.pair.peer, bitmap.pair.side) != (pair.peer, pair.side) {
                 continue;
             }
             let holds = |row: &Option<Box<Row>>| {
                 row.as_ref().is_some_and(|row| Arc::ptr_eq(&row.pair, pair))
             };
-            if let Some(row) = seat.rows.iter().position(holds) {
+            if let Some(row) = bitmap.rows.iter().position(holds) {
                 return Some((number, row));
             }
-            let row = seat.rows.iter().position(Option::is_none).unwrap_or(seat.rows.len());
+            let row = bitmap.rows.iter().position(Option::is_none).unwrap_or(bitmap.rows.len());
             if row < ROWS {
                 free = free.or(Some((number, row)));
             }
@@ -189,14 +189,14 @@ impl Registry {
         free
     }
 
-    fn take_seat(&mut self, pair: &Arc<Pair>) -> Option<usize> {
-        let number = pair.take_seat()?;
-        let seat = OwnSeat { pair: Arc::clone(pair), number, rows: vec![], is_awake: false };
-        let free = self.seats.iter().position(Option::is_none).unwrap_or(self.seats.len());
-        if free == self.seats.len() {
-            self.seats.push(None);
+    fn take_bitmap(&mut self, pair: &Arc<Pair>) -> Option<usize> {
+        let number = pair.take_bitmap()?;
+        let bitmap = OwnBitmap { pair: Arc::clone(pair), number, rows: vec![], is_awake: false };
+        let free = self.bitmaps.iter().position(Option::is_none).unwrap_or(self.bitmaps.len());
+        if free == self.bitmaps.len() {
+            self.bitmaps.push(None);
         }
-        self.seats[free] = Some(seat);
+        self.bitmaps[free] = Some(bitmap);
         Some(free)
     }
 
@@ -208,9 +208,9 @@ impl Registry {
 
     /// The number of the place at which the connection is armed.
     pub(super) fn place(&self, entry: u64) -> Option<u64> {
-        let (seat, row) = self.entry(entry)?.stream.as_ref()?.at?;
-        let seat = self.seats[seat].as_ref()?;
-        Place { pair: seat.pair.id, seat: seat.number, row }.encode()
+        let (bitmap, row) = self.entry(entry)?.stream.as_ref()?.at?;
+        let bitmap = self.bitmaps[bitmap].as_ref()?;
+        Place { pair: bitmap.pair.id, bitmap: bitmap.number, row }.encode()
     }
 
     pub(super) fn name_descriptor(&mut self, entry: u64, fd: RawFd) {
@@ -247,24 +247,24 @@ impl Registry {
         }
         let Some(stream) = of.stream else { return };
         let Some((number, row)) = stream.at else { return };
-        let Some(seat) = self.seats[number].as_mut() else { return };
-        if let Some(of) = &mut seat.rows[row] {
+        let Some(bitmap) = self.bitmaps[number].as_mut() else { return };
+        if let Some(of) = &mut bitmap.rows[row] {
             of.entries[stream.connection.out.slot] = NONE;
             of.used -= 1;
             if of.used == 0 {
-                seat.rows[row] = None;
+                bitmap.rows[row] = None;
             }
         }
-        if seat.rows.iter().all(Option::is_none) {
-            self.leave_seat(number);
+        if bitmap.rows.iter().all(Option::is_none) {
+            self.give_bitmap_back(number);
         }
     }
 
-    fn leave_seat(&mut self, number: usize) {
+    fn give_bitmap_back(&mut self, number: usize) {
         self.awake.retain(|at| *at != number);
-        if let Some(seat) = self.seats[number].take() {
-            armed::fall_asleep(&seat.pair.seat(false, seat.number));
-            seat.pair.leave_seat(seat.number);
+        if let Some(bitmap) = self.bitmaps[number].take() {
+            armed::fall_asleep(&bitmap.pair.bitmap(false, bitmap.number));
+            bitmap.pair.give_bitmap_back(bitmap.number);
         }
     }
 
@@ -275,7 +275,7 @@ impl Registry {
                 stream.connection.disarm();
             }
         }
-        (0..self.seats.len()).for_each(|number| self.leave_seat(number));
+        (0..self.bitmaps.len()).for_each(|number| self.give_bitmap_back(number));
     }
 
     /// Begins a wait.
@@ -309,7 +309,7 @@ impl Registry {
         self.find(low_half(entry));
     }
 
-    /// Takes the bits of all seats that are awake; `true` where there was one.
+    /// Takes the bits of all bitmaps that are awake; `true` where there was one.
     #[inline]
     pub(super) fn take_marks(&mut self) -> bool {
         let mut any = false;
@@ -321,10 +321,10 @@ impl Registry {
 
     #[inline]
     fn take_marks_of(&mut self, number: usize) -> bool {
-        let Self { seats, entries, found, .. } = self;
-        let Some(Some(seat)) = seats.get(number) else { return false };
-        armed::take_marks(&seat.pair.seat(false, seat.number), |row, bit| {
-            let Some(Some(row)) = seat.rows.get(row) else { return };
+        let Self { bitmaps, entries, found, .. } = self;
+        let Some(Some(bitmap)) = bitmaps.get(number) else { return false };
+        armed::take_marks(&bitmap.pair.bitmap(false, bitmap.number), |row, bit| {
+            let Some(Some(row)) = bitmap.rows.get(row) else { return };
             let at = row.entries[bit];
             if let Some(Some(of)) = entries.get_mut(at as usize)
                 && !of.is_found
@@ -381,35 +381,35 @@ impl Registry {
         if of.mode == Mode::Level {
             self.again.push(at);
         }
-        let seat = stream.at;
+        let bitmap = stream.at;
         self.latest = at;
-        if let Some((number, _)) = seat {
-            self.wake_seat(number);
+        if let Some((number, _)) = bitmap {
+            self.wake_bitmap(number);
         }
     }
 
-    /// The peer of this seat is active: from now on it sets bits.
+    /// The peer of this bitmap is active: from now on it sets bits.
     #[inline]
-    fn wake_seat(&mut self, number: usize) {
-        if self.seats[number].as_ref().is_none_or(|seat| seat.is_awake) {
+    fn wake_bitmap(&mut self, number: usize) {
+        if self.bitmaps[number].as_ref().is_none_or(|bitmap| bitmap.is_awake) {
             return;
         }
         if self.awake.len() >= AWAKE_MAX {
-            self.let_seats_sleep();
+            self.let_bitmaps_sleep();
         }
-        if let Some(seat) = self.seats[number].as_mut() {
-            seat.is_awake = true;
-            armed::wake(&seat.pair.seat(false, seat.number));
+        if let Some(bitmap) = self.bitmaps[number].as_mut() {
+            bitmap.is_awake = true;
+            armed::wake(&bitmap.pair.bitmap(false, bitmap.number));
             self.awake.push(number);
         }
     }
 
     /// Tells all peers that the loop sleeps, and takes their last bits.
-    fn let_seats_sleep(&mut self) {
+    fn let_bitmaps_sleep(&mut self) {
         while let Some(number) = self.awake.pop() {
-            if let Some(Some(seat)) = self.seats.get_mut(number) {
-                seat.is_awake = false;
-                armed::fall_asleep(&seat.pair.seat(false, seat.number));
+            if let Some(Some(bitmap)) = self.bitmaps.get_mut(number) {
+                bitmap.is_awake = false;
+                armed::fall_asleep(&bitmap.pair.bitmap(false, bitmap.number));
             }
             self.take_marks_of(number);
         }
@@ -419,7 +419,7 @@ impl Registry {
     pub(super) fn fall_asleep(&mut self) {
         self.is_asleep = true;
         self.find_again();
-        self.let_seats_sleep();
+        self.let_bitmaps_sleep();
     }
 
     /// Whether a thread may sleep that did not look at the entries since.

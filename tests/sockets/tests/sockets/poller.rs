@@ -58,7 +58,7 @@ fn a_loop_that_is_awake_needs_no_record_on_any_of_300_connections() {
         poller.add(other, token, Interest::Read, Mode::Level).unwrap();
     }
     assert_eq!(readable(&poller), []);
-    // The first message of a peer comes with a record: no seat is awake yet.
+    // The first message of a peer comes with a record: no bitmap is awake yet.
     all[0].0.write_all(b"first").unwrap();
     assert_eq!(readable(&poller), [0]);
     assert_eq!(receive_all(&all[0].1), b"first");
