@@ -268,7 +268,6 @@ impl ReceiveHalf {
                 .socket_state(receive_bytes(&connection.socket, &mut [0], PEEK), 1)
                 .unwrap_or(SocketState::Changed));
         }
-        connection.polled().asks_kernel();
         if self.rearm(connection) {
             self.stale += 1;
         }
@@ -279,13 +278,15 @@ impl ReceiveHalf {
         // now. It stays in the socket until the word is rearmed.
         let peek = self.stale == 0;
         let mut head = [0; RECORD_BYTES];
+        connection.polled().asks_kernel();
         let got = receive_bytes(&connection.socket, &mut head, ReceiveFlags { wait: false, peek });
+        if got != Err(Errno::AGAIN) {
+            // More may lie behind this, and an edge tells of it only once.
+            connection.polled().ask_kernel();
+        }
         if let Some(found) = self.socket_state(got, RECORD_BYTES) {
             // The peer may have published bytes before it ended.
             let more = found == SocketState::End && self.ring.available()? > 0;
-            if found != SocketState::Nothing {
-                connection.polled().ask_kernel();
-            }
             return Ok(if more { SocketState::Changed } else { found });
         }
         let record = match got {
