@@ -97,6 +97,24 @@ fn level_reports_bytes_until_they_are_read_and_edge_each_arrival_once() {
 }
 
 #[test]
+fn one_edge_leads_to_the_end_behind_bytes_in_the_socket() {
+    let fixture = Fixture::new("end_of_edges");
+    let (mut one, other) = ends(&fixture.domain, 1).remove(0);
+    let poller = Poller::new().unwrap();
+    poller.add(&other, 0, Interest::Read, Mode::Edge).unwrap();
+    one.write_all(b"awake").unwrap();
+    assert_eq!(readable(&poller), [0]);
+    assert_eq!(receive_all(&other), b"awake");
+    // More than the blocks hold: the rest goes through the socket, and the end lies behind it.
+    let sent = pattern(3, 300_000);
+    assert_eq!(one.send(&sent, false), Ok(sent.len()));
+    one.shutdown(Direction::Send).unwrap();
+    assert_eq!(readable(&poller), [0]);
+    assert!(receive_all(&other) == sent);
+    assert_eq!(other.receive(&mut [0; 4], NOW), Ok(0), "no further edge will tell of the end");
+}
+
+#[test]
 fn a_sleeping_loop_is_woken_and_a_notification_ends_its_wait() {
     let fixture = Fixture::new("asleep");
     let mut all = ends(&fixture.domain, 1);
