@@ -332,6 +332,76 @@ static void edges(void)
     close(set), CALL(close)(end[0]), CALL(close)(end[1]);
 }
 
+/* Waits in a set, and prints how many events came and those of the first one. */
+static void loops(const char *what, int set, int limit)
+{
+    struct epoll_event got = { 0 };
+    long count = CALL(epoll_wait)(set, &got, 1, limit);
+    printf("%s: %ld%s%s, data %d\n", what, count < 0 ? -(long)errno : count,
+           got.events & EPOLLIN ? " in" : "", got.events & EPOLLOUT ? " out" : "",
+           count > 0 ? got.data.fd : 0);
+}
+
+static void sets(void)
+{
+    puts("-- sets");
+    int end[2], set = CALL(epoll_create1)(EPOLL_CLOEXEC), line[2];
+    both(end);
+    CALL(fcntl)(end[1], F_SETFL, O_NONBLOCK);
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = 7 };
+    say("add", CALL(epoll_ctl)(set, EPOLL_CTL_ADD, end[1], &event));
+    say("add again", CALL(epoll_ctl)(set, EPOLL_CTL_ADD, end[1], &event));
+    loops("nothing", set, 0);
+    for (int i = 0; i < 3; i++) {
+        CALL(send)(end[0], "abcd", 4, 0);
+        loops("bytes", set, 20000);
+        say("recv", CALL(recv)(end[1], bytes, 1, 0));
+        loops("the rest", set, 0);
+        say("recv", CALL(recv)(end[1], bytes, 100, 0));
+        say("recv of nothing", CALL(recv)(end[1], bytes, 100, 0));
+        loops("no bytes", set, 0);
+    }
+    event.events = EPOLLOUT, event.data.fd = 8;
+    say("modify", CALL(epoll_ctl)(set, EPOLL_CTL_MOD, end[1], &event));
+    loops("room", set, 0);
+    event.events = EPOLLIN | EPOLLET;
+    say("modify", CALL(epoll_ctl)(set, EPOLL_CTL_MOD, end[1], &event));
+    CALL(send)(end[0], "e", 1, 0);
+    loops("an edge", set, 20000);
+    loops("no edge", set, 0);
+    say("recv", CALL(recv)(end[1], bytes, 100, 0));
+    say("remove", CALL(epoll_ctl)(set, EPOLL_CTL_DEL, end[1], &event));
+    say("remove again", CALL(epoll_ctl)(set, EPOLL_CTL_DEL, end[1], &event));
+    CALL(send)(end[0], "f", 1, 0);
+    loops("removed", set, 0);
+    struct pollfd one = { end[1], POLLIN, 0 };
+    say("poll reports it", poll(&one, 1, 20000));
+    say("recv", CALL(recv)(end[1], bytes, 100, 0));
+
+    if (pipe(line) < 0)
+        exit(2);
+    event.events = EPOLLIN, event.data.fd = 9;
+    say("add a pipe", CALL(epoll_ctl)(set, EPOLL_CTL_ADD, line[0], &event));
+    if (write(line[1], "x", 1) != 1)
+        exit(2);
+    loops("the pipe", set, 20000);
+    say("remove the pipe", CALL(epoll_ctl)(set, EPOLL_CTL_DEL, line[0], &event));
+    say("modify what is not there", CALL(epoll_ctl)(set, EPOLL_CTL_MOD, line[0], &event));
+    close(line[0]), close(line[1]);
+
+    say("a command of no use", CALL(epoll_ctl)(set, 77, end[1], &event));
+    say("add at the end", CALL(epoll_ctl)(set, EPOLL_CTL_ADD, end[1], &event));
+    CALL(close)(end[0]);
+    loops("the end", set, 20000);
+    say("recv at the end", CALL(recv)(end[1], bytes, 100, 0));
+    CALL(close)(end[1]);
+    loops("a closed socket", set, 0);
+    say("no room for events", CALL(epoll_wait)(set, &event, 0, 0));
+    say("flags of no use", CALL(epoll_create1)(1));
+    say("close", CALL(close)(set));
+    say("closed", CALL(epoll_wait)(set, &event, 1, 0));
+}
+
 static void datagrams(void)
 {
     puts("-- datagrams");
@@ -417,6 +487,7 @@ int main(void)
     ending();
     filling();
     edges();
+    sets();
     datagrams();
     return failed;
 }

@@ -71,6 +71,8 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for libc::msghdr {}
 // SAFETY: an address that is never followed without a check, and an integer.
 unsafe impl Plain for libc::iovec {}
+// SAFETY: two integers.
+unsafe impl Plain for libc::epoll_event {}
 
 /// A pointer to values that the call reads.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +139,11 @@ impl<T: Plain> WritePtr<T> {
     #[inline]
     pub(crate) fn read(self) -> CallResult<T> {
         ReadPtr(self.0.cast_const()).read()
+    }
+
+    /// Writes the value at an index of an array.
+    pub(crate) fn write_at(self, index: usize, value: T) -> CallResult<()> {
+        Self(self.0.wrapping_add(index)).write(value)
     }
 
     /// Writes the value.

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod adaptive_spin;
+pub mod armed;
 mod bounce_buffer;
 mod bounce_layout;
 mod control_page;

@@ -8,7 +8,9 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use m3ipc_link::Word64;
-use m3ipc_link::notification::{NotificationSuppression, publish_tail};
+use m3ipc_link::notification::{
+    NotificationSuppression, PollingWord, SuppressionState, publish_tail,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Preemptions of one execution at most: without a bound a model takes hours.
@@ -49,6 +51,8 @@ impl Word64 for Word {
 struct Connection {
     tail: Word,
     suppression: Word,
+    /// The position up to which the receiver polls.
+    polling: Word,
     /// Bytes that the receiver has taken.
     head: Word,
     /// Notifications that lie in the socket.
@@ -61,6 +65,7 @@ impl Connection {
         Arc::new(Self {
             tail: word(),
             suppression: word(),
+            polling: word(),
             head: word(),
             notifications: AtomicU64::new(0),
         })
@@ -70,12 +75,17 @@ impl Connection {
         NotificationSuppression::new(&self.suppression)
     }
 
+    fn polling(&self) -> PollingWord<'_, Word> {
+        PollingWord::new(&self.polling)
+    }
+
     /// A com-socket's publish: it spares the request where the receiver took the bytes meanwhile.
     fn publish(&self, tail: u64) {
         publish_tail(&self.tail, tail);
         // The product waits a little here. One check is enough for the checker, which stops the
         // thread between two steps wherever it can.
-        if !self.suppression().is_needed(tail) || self.head.load(Ordering::Acquire) >= tail {
+        let is_needed = self.suppression().state() == SuppressionState::Needed;
+        if !is_needed || self.polling().covers(tail) || self.head.load(Ordering::Acquire) >= tail {
             return;
         }
         if self.suppression().request(tail) {
@@ -101,37 +111,50 @@ impl Receiver {
     fn take(&mut self, shared: &Connection, left: &mut u64) -> bool {
         let (before, until) = (self.head, self.head + *left);
         while *left > 0 && shared.tail() != self.head {
-            let polls = shared.tail() - self.head >= 2 && shared.suppression().begin_polling(until);
+            let polls = shared.tail() - self.head >= 2;
+            if polls {
+                shared.polling().begin(until);
+            }
             loop {
-                let count = (shared.tail() - self.head).min(*left);
-                self.head += count;
-                shared.head.store(self.head, Ordering::Release);
-                *left -= count;
+                let count = self.pull(shared, left);
                 if count == 0 {
                     break;
                 }
             }
-            if polls {
-                shared.suppression().end_polling(until);
+            if polls && self.head != until {
+                shared.polling().end();
             }
         }
         self.head > before
     }
 
-    /// One call that wants `want` bytes and does not sleep.
+    /// Takes the bytes that are there, once.
+    fn pull(&mut self, shared: &Connection, left: &mut u64) -> u64 {
+        let count = (shared.tail() - self.head).min(*left);
+        self.head += count;
+        shared.head.store(self.head, Ordering::Release);
+        *left -= count;
+        count
+    }
+
+    /// One call that wants `want` bytes and does not sleep. It first polls once, as a call of the
+    /// fast path does.
     fn receive(&mut self, shared: &Connection, want: u64) {
         let mut left = want;
-        if !self.take(shared, &mut left) {
-            let until = self.head + left;
-            if shared.suppression().begin_polling(until) {
-                shared.suppression().end_polling(until);
-            }
-            if !self.take(shared, &mut left) {
-                self.stale += u64::from(shared.suppression().rearm());
-                self.take(shared, &mut left);
+        let until = self.head + left;
+        if !shared.suppression().is_sent() {
+            shared.polling().begin(until);
+            self.pull(shared, &mut left);
+            if self.head != until {
+                shared.polling().end();
+                self.pull(shared, &mut left);
             }
         }
-        if shared.tail() != self.head {
+        if left == want && !self.take(shared, &mut left) {
+            self.stale += u64::from(shared.suppression().rearm());
+            self.take(shared, &mut left);
+        }
+        if shared.tail() != self.head || !shared.suppression().is_sent() && self.stale == 0 {
             return;
         }
         self.stale += u64::from(shared.suppression().rearm());

@@ -41,6 +41,8 @@ mod error;
 mod listener;
 mod member;
 mod pair;
+mod polled;
+mod poller;
 mod pool;
 mod prepared;
 mod receive_ring;
@@ -49,11 +51,13 @@ mod send_ring;
 mod stream;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{AsyncListener, AsyncStream};
+pub use asynchronous::{AsyncListener, AsyncPoller, AsyncStream};
 pub use datagram::{DATAGRAM_MAX_BYTES, DatagramSocket, ReceivedDatagram};
 pub use domain::{Domain, sockets};
 pub use error::SockError;
 pub use listener::Listener;
-pub use m3ipc_sys::{Direction, Errno};
+pub use m3ipc_sys::{Direction, Errno, Interest, Mode};
 pub use m3ipc_wire::{SockInfo, SockKind};
+pub use polled::PollEvent;
+pub use poller::Poller;
 pub use stream::{ReceiveOptions, Stream, WakeupCounts};

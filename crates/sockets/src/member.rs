@@ -203,7 +203,8 @@ impl DomainMember {
             return Ok(Arc::clone(pair));
         }
         let [control, pool] = fds else { return Err(unexpected_answer()) };
-        let pair = Arc::new(Pair::map(id, side, control, pool)?);
+        let pair =
+            Arc::new(Pair::map(id, side, (info.by, info.peer.0, info.own.0), control, pool)?);
         self.send(SockRequest::Mapped { pair: id, side: info.side });
         pair.offer_pool();
         // A pair without connections would serve the next one. Pairs with departed peers serve
@@ -217,6 +218,12 @@ impl DomainMember {
         }
         pairs.insert((id, side), Arc::clone(&pair));
         Ok(pair)
+    }
+
+    /// A pair with the peer of another one, where a poller of that peer may have its bitmap.
+    pub(crate) fn sibling(&self, of: &Pair, id: u64) -> Option<Arc<Pair>> {
+        let sibling = lock(&self.pairs).get(&(id, of.side)).map(Arc::clone)?;
+        (sibling.peer == of.peer).then_some(sibling)
     }
 
     /// Maps the pool that the peer writes; `false` where asking again soon is useless.

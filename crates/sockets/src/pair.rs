@@ -13,13 +13,15 @@
 //! read once, compared with this side's private numbers, and then used.
 
 use crate::pool::Pool;
+use crate::record::low_half;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use m3ipc_link::notification::NotificationSuppression;
+use m3ipc_link::armed::{Bitmap, ROWS};
+use m3ipc_link::notification::{NotificationSuppression, PollingWord};
 use m3ipc_shm::{Observed, Shared};
 use m3ipc_sys::{Errno, ForkGuard};
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES,
-    SOCK_SLOTS, half,
+    SOCK_BITMAP_BYTES, SOCK_BITMAPS, SOCK_BITMAPS_OF_SIDE, SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES,
+    SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES, SOCK_SLOTS, bitmap, half,
 };
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -38,15 +40,21 @@ struct UnreadBlocks {
     blocks: Vec<u32>,
 }
 
+/// The peer of a pair: its process and user, its address and the own address.
+pub(crate) type PeerName = ((i32, u32), u32, u32);
+
 /// The memory that two members share.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) id: u64,
     pub(crate) side: usize,
+    pub(crate) peer: PeerName,
     control: Shared,
     pub(crate) pool: Pool,
     incoming: OnceLock<Observed>,
     unread: Mutex<Vec<UnreadBlocks>>,
+    /// The own bitmaps that pollers of this process have.
+    bitmaps: Mutex<[bool; SOCK_BITMAPS_OF_SIDE]>,
     guard: ForkGuard,
 }
 
@@ -55,16 +63,19 @@ impl Pair {
     pub(crate) fn map(
         id: u64,
         side: usize,
+        peer: PeerName,
         control: &OwnedFd,
         pool: &OwnedFd,
     ) -> Result<Self, Errno> {
         Ok(Self {
             id,
             side,
+            peer,
             control: Shared::map_sparse(control, SOCK_CONTROL_BYTES)?,
             pool: Pool::new(Shared::map_sparse(pool, SOCK_POOL_BYTES)?),
             incoming: OnceLock::new(),
             unread: Mutex::default(),
+            bitmaps: Mutex::default(),
             guard: ForkGuard::new()?,
         })
     }
@@ -128,8 +139,11 @@ impl Pair {
         side: usize,
     ) -> Option<DirectionWords> {
         let base = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + side * half::BYTES;
-        (slot < SOCK_SLOTS && side < 2)
-            .then(|| DirectionWords { pair: std::sync::Arc::clone(self), base })
+        (slot < SOCK_SLOTS && side < 2).then(|| DirectionWords {
+            pair: std::sync::Arc::clone(self),
+            slot,
+            base,
+        })
     }
 
     /// Keeps blocks until the peer has read them, or until the slot serves another connection.
@@ -155,6 +169,27 @@ impl Pair {
         });
     }
 
+    /// Takes a bitmap for a poller of this process.
+    pub(crate) fn take_bitmap(&self) -> Option<usize> {
+        let mut bitmaps = self.bitmaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = bitmaps.iter().position(|taken| !taken)?;
+        bitmaps[free] = true;
+        Some(free)
+    }
+
+    /// Gives a bitmap back.
+    pub(crate) fn give_bitmap_back(&self, bitmap: usize) {
+        self.bitmaps.lock().unwrap_or_else(PoisonError::into_inner)[bitmap] = false;
+    }
+
+    /// The words of a bitmap of this side, or of the peer's. The number of the bitmap is valid.
+    #[inline]
+    pub(crate) fn bitmap(&self, of_peer: bool, bitmap: usize) -> BitmapWords<'_> {
+        let side = if of_peer { 1 - self.side } else { self.side };
+        let base = SOCK_BITMAPS + (side * SOCK_BITMAPS_OF_SIDE + bitmap) * SOCK_BITMAP_BYTES;
+        BitmapWords { control: &self.control, base }
+    }
+
     fn unread(&self) -> std::sync::MutexGuard<'_, Vec<UnreadBlocks>> {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,6 +199,8 @@ impl Pair {
 #[derive(Clone, Debug)]
 pub(crate) struct DirectionWords {
     pub(crate) pair: std::sync::Arc<Pair>,
+    /// The slot of the connection.
+    pub(crate) slot: usize,
     base: usize,
 }
 
@@ -172,6 +209,12 @@ impl DirectionWords {
     #[inline]
     pub(crate) fn suppression(&self) -> NotificationSuppression<'_, AtomicU64> {
         NotificationSuppression::new(self.word(half::SUPPRESSION))
+    }
+
+    /// The receiver's word about its polling in this direction.
+    #[inline]
+    pub(crate) fn polling(&self) -> PollingWord<'_, AtomicU64> {
+        PollingWord::new(self.word(half::POLLING))
     }
 
     #[inline]
@@ -190,3 +233,59 @@ impl DirectionWords {
         self.pair.control.word32(self.base + half::BLOCKS + 4 * place)
     }
 }
+
+/// The words of a bitmap: see [`m3ipc_link::armed`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BitmapWords<'a> {
+    control: &'a Shared,
+    base: usize,
+}
+
+impl Bitmap for BitmapWords<'_> {
+    type Word = AtomicU64;
+    #[inline]
+    fn state(&self) -> &AtomicU64 {
+        self.control.word64(self.base + bitmap::STATE)
+    }
+    #[inline]
+    fn first_line(&self, word: usize) -> &AtomicU64 {
+        self.control.word64(self.base + bitmap::FIRST_LINE + 8 * word)
+    }
+    #[inline]
+    fn row(&self, row: usize) -> &AtomicU64 {
+        self.control.word64(self.base + bitmap::ROWS + 8 * row)
+    }
+}
+
+/// The place at which a poller awaits a connection: a row of a bitmap in the memory of a pair. The
+/// bit in the row is the slot of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) pair: u64,
+    pub(crate) bitmap: usize,
+    pub(crate) row: usize,
+}
+
+impl Place {
+    const ROW_BITS: u32 = 8;
+    const BITMAP_BITS: u32 = 2;
+    const SHIFT: u32 = Self::ROW_BITS + Self::BITMAP_BITS;
+
+    /// The place as a number of 62 bits; `None` where the pair's number is too large.
+    pub(crate) fn encode(self) -> Option<u64> {
+        let low = (self.bitmap << Self::ROW_BITS | self.row) as u64;
+        (self.pair < 1 << (62 - Self::SHIFT)).then_some(self.pair << Self::SHIFT | low)
+    }
+
+    /// The place that a peer named; `None` where no poller names it.
+    #[inline]
+    pub(crate) fn decode(number: u64) -> Option<Self> {
+        let part = |shift: u32, bits: u32| (low_half(number >> shift) & ((1 << bits) - 1)) as usize;
+        let (row, bitmap) = (part(0, Self::ROW_BITS), part(Self::ROW_BITS, Self::BITMAP_BITS));
+        (row < ROWS).then_some(Self { pair: number >> Self::SHIFT, bitmap, row })
+    }
+}
+
+const _: () =
+    assert!(SOCK_BITMAPS_OF_SIDE == 1 << Place::BITMAP_BITS && ROWS <= 1 << Place::ROW_BITS);
+const _: () = assert!(bitmap::ROWS + 8 * ROWS <= SOCK_BITMAP_BYTES);

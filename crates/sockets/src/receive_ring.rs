@@ -21,12 +21,14 @@ pub(crate) struct ReceiveRing {
     head: u64,
     /// The sender's tail as of the last check, after the check.
     tail: u64,
+    /// The index of the present block in the stream, and its number in the pool, checked.
+    block: (u64, usize),
     cpu: u32,
 }
 
 impl ReceiveRing {
     pub(crate) fn new(words: DirectionWords) -> Self {
-        Self { words, head: 0, tail: 0, cpu: u32::MAX }
+        Self { words, head: 0, tail: 0, block: (u64::MAX, 0), cpu: 0 }
     }
 
     pub(crate) fn head(&self) -> u64 {
@@ -70,8 +72,10 @@ impl ReceiveRing {
             if there == 0 {
                 break;
             }
-            let announced =
-                there >= POLL_MIN_BYTES && self.words.suppression().begin_polling(until);
+            let announced = there >= POLL_MIN_BYTES;
+            if announced {
+                self.words.polling().begin(until);
+            }
             loop {
                 let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
                 done += count;
@@ -79,10 +83,39 @@ impl ReceiveRing {
                     break;
                 }
             }
-            if announced {
-                // The loop reads the tail once more after this call, as `end_polling` demands.
-                self.words.suppression().end_polling(until);
+            if announced && self.head != until {
+                // The loop reads the tail once more after this call, as `end` demands.
+                self.words.polling().end();
             }
+        }
+        Ok(done)
+    }
+
+    /// Takes bytes that are there, or that come within `polls` polls; 0 where none came.
+    ///
+    /// The caller knows that no record lies in the socket.
+    #[inline]
+    pub(crate) fn take_soon(&mut self, bytes: &mut [u8], polls: u32) -> Result<usize, Errno> {
+        match self.available()? {
+            0 => {}
+            1..POLL_MIN_BYTES => return self.pull(bytes, u64::MAX, false),
+            _ => return self.take(bytes),
+        }
+        let until = self.head + bytes.len().min(SOCK_CREDITS * SOCK_BLOCK_BYTES) as u64;
+        self.words.polling().begin(until);
+        let mut left = polls;
+        while left > 0 && self.claimed_tail() == self.head {
+            left -= 1;
+            m3ipc_sys::relax();
+        }
+        if self.available()? >= POLL_MIN_BYTES {
+            return self.take(bytes);
+        }
+        let mut done = self.pull(bytes, until - self.head, false)?;
+        // Bytes below `until` may have come without a record, up to the end of the polling.
+        if self.head != until {
+            self.words.polling().end();
+            done += self.pull(&mut bytes[done..], until - self.head, false)?;
         }
         Ok(done)
     }
@@ -104,10 +137,15 @@ impl ReceiveRing {
         let (mut done, mut at) = (0, self.head);
         while done < want {
             let offset = remainder(at, SOCK_BLOCK_BYTES);
-            let block = self.words.block(ring_index(at / BLOCK)).load(Ordering::Relaxed) as usize;
-            if block >= SOCK_POOL_BLOCKS {
-                return Err(Errno::PROTO);
+            if self.block.0 != at / BLOCK {
+                let word = self.words.block(ring_index(at / BLOCK));
+                let number = word.load(Ordering::Relaxed) as usize;
+                if number >= SOCK_POOL_BLOCKS {
+                    return Err(Errno::PROTO);
+                }
+                self.block = (at / BLOCK, number);
             }
+            let block = self.block.1;
             let count = (SOCK_BLOCK_BYTES - offset).min(want - done);
             pool.read(block * SOCK_BLOCK_BYTES + offset, &mut bytes[done..done + count]);
             done += count;

@@ -3,11 +3,13 @@
 //! The bytes of a stream are numbered, and each block holds one run of them. A ring with one entry
 //! for each credit names the blocks of the bytes from head to tail.
 
-use crate::pair::DirectionWords;
+use crate::pair::{DirectionWords, Pair, Place};
 use core::sync::atomic::Ordering;
-use m3ipc_link::notification::publish_tail;
+use m3ipc_link::armed;
+use m3ipc_link::notification::{SuppressionState, publish_tail};
 use m3ipc_sys::Errno;
 use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, half};
+use std::sync::Arc;
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
 /// The time that a receiver has to come by itself, or to take more bytes, before the sender sends a
@@ -35,12 +37,24 @@ pub(crate) struct SendRing {
     immediate: u32,
     next_immediate: u32,
     cpu: u32,
+    /// The place of the peer's poller that awaited this connection last: its number, the place, and
+    /// the memory of its bitmap.
+    place: Option<(u64, Place, Arc<Pair>)>,
 }
+
+/// Finds a pair with the same peer.
+pub(crate) type FindSibling<'a> = &'a dyn Fn(u64) -> Option<Arc<Pair>>;
 
 /// The index of a block of the stream in the ring and in `blocks`.
 #[inline]
 pub(crate) fn ring_index(block: u64) -> usize {
     remainder(block, SOCK_CREDITS)
+}
+
+/// The number of this thread's CPU for the shared words: 0 there means that it is unknown.
+#[inline]
+pub(crate) fn current_cpu() -> u32 {
+    m3ipc_sys::current_cpu().wrapping_add(1)
 }
 
 /// The remainder of a division. It is below `limit`, so the cast loses nothing.
@@ -64,7 +78,8 @@ impl SendRing {
             suppressed: 0,
             immediate: 0,
             next_immediate: IMMEDIATE_SENDS.0,
-            cpu: u32::MAX,
+            cpu: 0,
+            place: None,
         }
     }
 
@@ -127,8 +142,16 @@ impl SendRing {
 
     /// Puts bytes into blocks. Returns their number, and whether a wakeup record must be sent.
     #[inline]
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), Errno> {
+    pub(crate) fn push(
+        &mut self,
+        bytes: &[u8],
+        sibling: FindSibling<'_>,
+    ) -> Result<(usize, bool), Errno> {
         let (mut done, mut wake, mut needed) = (0, false, false);
+        // In the line that the publication takes anyway: the count shows one send later. The CPU
+        // tells the receiver whether to spin or to yield.
+        self.publish_cpu(current_cpu());
+        self.words.word(half::WAKEUPS_SUPPRESSED).store(self.suppressed, Ordering::Relaxed);
         while done < bytes.len() && self.has_room()? {
             let offset = remainder(self.tail, SOCK_BLOCK_BYTES);
             let count = (SOCK_BLOCK_BYTES - offset).min(bytes.len() - done);
@@ -138,21 +161,63 @@ impl SendRing {
             done += count;
             // Publish each block at once: the receiver copies it while the sender fills the next.
             publish_tail(self.words.word(half::TAIL), self.tail);
-            needed = self.words.suppression().is_needed(self.tail);
-            if needed && self.immediate > 0 {
-                wake |= self.words.suppression().request(self.tail);
-                needed = false;
-            }
+            needed = match self.words.suppression().state() {
+                SuppressionState::Sent => false,
+                SuppressionState::Armed(place) => {
+                    wake |= self.announce(place, sibling)
+                        && self.words.suppression().request(self.tail);
+                    false
+                }
+                SuppressionState::Needed if self.words.polling().covers(self.tail) => false,
+                SuppressionState::Needed if self.immediate > 0 => {
+                    wake |= self.words.suppression().request(self.tail);
+                    false
+                }
+                SuppressionState::Needed => true,
+            };
         }
         if needed && !self.receiver_comes() {
             wake |= self.words.suppression().request(self.tail);
         }
         self.immediate = self.immediate.saturating_sub(1);
-        if !wake && done > 0 {
-            self.suppressed += 1;
-            self.words.word(half::WAKEUPS_SUPPRESSED).store(self.suppressed, Ordering::Relaxed);
-        }
+        self.suppressed += u64::from(!wake && done > 0);
         Ok((done, wake))
+    }
+
+    /// Tells the poller that awaits the connection of bytes; `true` where it may need a record.
+    #[inline]
+    fn announce(&mut self, number: u64, sibling: FindSibling<'_>) -> bool {
+        if self.place.as_ref().is_none_or(|known| known.0 != number) {
+            self.place = Self::find_place(&self.words.pair, number, sibling);
+        }
+        let Some((_, place, pair)) = &self.place else { return true };
+        armed::announce(&pair.bitmap(true, place.bitmap), place.row, self.words.slot)
+    }
+
+    /// The place with this number. A peer that names another one gets records.
+    #[cold]
+    fn find_place(
+        own: &Arc<Pair>,
+        number: u64,
+        sibling: FindSibling<'_>,
+    ) -> Option<(u64, Place, Arc<Pair>)> {
+        let place = Place::decode(number)?;
+        let pair = if place.pair == own.id { Arc::clone(own) } else { sibling(place.pair)? };
+        Some((number, place, pair))
+    }
+
+    /// Tells an armed poller of bytes in the socket, which has reported them already.
+    pub(crate) fn announce_overflow(&mut self, sibling: FindSibling<'_>) {
+        if let Some(place) = self.words.suppression().armed() {
+            let _ = self.announce(place, sibling);
+        }
+    }
+
+    /// Whether the published bytes need a wakeup record, or a bit of a poller.
+    #[inline]
+    fn needs_record(&self) -> bool {
+        self.words.suppression().state() != SuppressionState::Sent
+            && !self.words.polling().covers(self.tail)
     }
 
     /// Whether a receiver that does not poll now comes by itself within the time of a wakeup
@@ -164,7 +229,7 @@ impl SendRing {
         let began = m3ipc_sys::ticks();
         let (mut seen, mut moved) = (self.head, began);
         loop {
-            let needed = self.words.suppression().is_needed(self.tail);
+            let needed = self.needs_record();
             // The peer's head decides only whether a wakeup record is sent, so it needs no check.
             let head = self.words.word(half::HEAD).load(Ordering::Acquire);
             if !needed || head >= self.tail {

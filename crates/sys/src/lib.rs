@@ -13,6 +13,7 @@ mod doorbell;
 mod end_marks;
 mod environment;
 mod errno;
+mod event_fd;
 mod fixed_mapping;
 mod fork;
 mod futex;
@@ -43,6 +44,7 @@ pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, p
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use end_marks::{EndMark, EndMarks};
 pub use environment::{is_privileged_program, text_variable, variable};
+pub use event_fd::EventFd;
 pub use fixed_mapping::{Access, FixedMapping};
 pub use fork::{ForkGuard, ParentOnlyFd, fork_generation};
 pub use futex::{
@@ -66,7 +68,7 @@ pub use packet::{
     receive_packet, send_packet, unread_bytes,
 };
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
-pub use poll::{Interest, Poll, Ready, wait_readable, wait_writable};
+pub use poll::{Interest, Mode, Poll, Ready, wait_readable, wait_writable};
 pub use private_group::only_user_of_group;
 pub use process::{
     ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, is_stopped, known_thread_id,

@@ -30,6 +30,27 @@ pub enum Interest {
     End,
 }
 
+/// When a ready descriptor is reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// By each wait while it is ready.
+    #[default]
+    Level,
+    /// Once for each arrival.
+    Edge,
+}
+
+fn flags_of(interest: Interest, mode: Mode) -> epoll::EventFlags {
+    let mut flags = match interest {
+        Interest::Read => epoll::EventFlags::IN,
+        Interest::Write => epoll::EventFlags::OUT,
+        Interest::ReadOrWrite => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+        Interest::End => epoll::EventFlags::empty(),
+    };
+    flags.set(epoll::EventFlags::ET, mode == Mode::Edge);
+    flags
+}
+
 /// A set of descriptors to wait for. The set itself is a pollable descriptor.
 #[derive(Debug)]
 pub struct Poll {
@@ -53,18 +74,40 @@ impl Poll {
         epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
     }
 
+    /// Adds a descriptor, and says what a wait for it is for.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add).
+    pub fn add_for(
+        &self,
+        fd: impl AsFd,
+        token: u64,
+        interest: Interest,
+        mode: Mode,
+    ) -> Result<(), Errno> {
+        epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), flags_of(interest, mode))
+    }
+
     /// Changes what a wait for this descriptor is for. The end of the other side always counts.
     ///
     /// # Errors
     /// `NOENT` if it was not added.
     pub fn set_interest(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<(), Errno> {
-        let flags = match interest {
-            Interest::Read => epoll::EventFlags::IN,
-            Interest::Write => epoll::EventFlags::OUT,
-            Interest::ReadOrWrite => epoll::EventFlags::IN | epoll::EventFlags::OUT,
-            Interest::End => epoll::EventFlags::empty(),
-        };
-        epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)
+        self.set_interest_and_mode(fd, token, interest, Mode::Level)
+    }
+
+    /// Changes what a wait for this descriptor is for, and when it is reported.
+    ///
+    /// # Errors
+    /// `NOENT` if it was not added.
+    pub fn set_interest_and_mode(
+        &self,
+        fd: impl AsFd,
+        token: u64,
+        interest: Interest,
+        mode: Mode,
+    ) -> Result<(), Errno> {
+        epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags_of(interest, mode))
     }
 
     /// Removes a descriptor from the set.

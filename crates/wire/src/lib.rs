@@ -36,7 +36,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 4 | [`Request::VmOpen`], [`VmLife`], `VmInfo::creator_pid` |
 /// | 5 | names and copy limits of nodes, `Request::NotifyFor` with a VM and an argument |
 /// | 6 | links count notifications |
-pub const VERSION: u32 = 6;
+/// | 7 | control regions of pairs have bitmaps of pollers |
+pub const VERSION: u32 = 7;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

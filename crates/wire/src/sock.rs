@@ -17,8 +17,14 @@ pub const SOCK_POOL_BLOCKS: usize = 256;
 pub const SOCK_POOL_BYTES: usize = SOCK_POOL_BLOCKS * SOCK_BLOCK_BYTES;
 /// Blocks that one direction of a connection may hold.
 pub const SOCK_CREDITS: usize = 32;
+/// Offset of the first bitmap of a poller in a control region, in bytes.
+pub const SOCK_BITMAPS: usize = 4096;
+/// Bitmaps of a side of a pair: so many pollers of one process await connections of the peer.
+pub const SOCK_BITMAPS_OF_SIDE: usize = 4;
+/// Size of a bitmap, in bytes.
+pub const SOCK_BITMAP_BYTES: usize = 2048;
 /// Offset of the first slot in a control region, in bytes.
-pub const SOCK_HEAD_BYTES: usize = 4096;
+pub const SOCK_HEAD_BYTES: usize = SOCK_BITMAPS + 2 * SOCK_BITMAPS_OF_SIDE * SOCK_BITMAP_BYTES;
 /// Size of a slot, in bytes: one [`half`] for each direction.
 pub const SOCK_SLOT_BYTES: usize = 1024;
 /// Size of a control region, in bytes.
@@ -32,12 +38,29 @@ pub const SOCK_SEPARATED: usize = 128;
 /// The highest number of a domain in the default network.
 pub const SOCK_DOMAIN_MAX: u32 = 65_532;
 
+/// Offsets in a bitmap of a poller. The poller's side writes the state, the peer sets bits.
+///
+/// ```text
+///   0 line of the state            whether the poller is awake
+/// 128 line that the poller reads   rows 0 to 3, one bit for each slot; one bit for each other row
+/// 256 the other rows
+/// ```
+pub mod bitmap {
+    /// Whether the poller is awake.
+    pub const STATE: usize = 0;
+    /// The line that the poller reads.
+    pub const FIRST_LINE: usize = 128;
+    /// Rows that the first line sums up.
+    pub const ROWS: usize = 256;
+}
+
 /// Offsets in one half of a slot, which serves one direction of a connection.
 ///
 /// ```text
-///   0 line of the sender        tail, bytes given to the kernel, cpu; suppression (both write it)
-///  64 line of the receiver      head, bytes taken from the kernel, cpu
-/// 128 counters of the sender    wakeups, suppressed wakeups, overflows
+///   0 line of the sender        tail, bytes given to the kernel, cpu; suppression (both write it);
+///                               suppressed wakeups
+///  64 line of the receiver      head, bytes taken from the kernel, cpu, position of its polling
+/// 128 counters of the sender    wakeups, overflows
 /// 192 the blocks of the bytes from head to tail, in a ring
 /// ```
 pub mod half {
@@ -47,18 +70,20 @@ pub mod half {
     pub const GIVEN: usize = 8;
     /// The word of notification suppression.
     pub const SUPPRESSION: usize = 16;
-    /// The CPU of the sender.
+    /// One more than the CPU of the sender; 0 while it is unknown.
     pub const SENDER_CPU: usize = 24;
     /// Bytes that the receiver has taken out of blocks.
     pub const HEAD: usize = 64;
     /// Bytes that the receiver has taken out of records.
     pub const TAKEN: usize = 72;
-    /// The CPU of the receiver.
+    /// One more than the CPU of the receiver; 0 while it is unknown.
     pub const RECEIVER_CPU: usize = 80;
+    /// The receiver polls and takes all bytes below this position.
+    pub const POLLING: usize = 88;
     /// Wakeup records that the sender sent.
     pub const WAKEUPS: usize = 128;
     /// Wakeup records that the sender did not need.
-    pub const WAKEUPS_SUPPRESSED: usize = 136;
+    pub const WAKEUPS_SUPPRESSED: usize = 32;
     /// Records that carried bytes.
     pub const OVERFLOWS: usize = 144;
     /// Whether a prepared connection is open. Only the half of side 0 uses it.

@@ -5,7 +5,7 @@ use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
 use m3ipc_test_fixture::Rng;
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, half,
+    SOCK_BITMAPS, SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, half,
 };
 use m3ipc_wire::{FromDaemon, Reply, Request, SockConnection, SockReply, SockRequest, VERSION};
 use std::net::SocketAddrV4;
@@ -87,7 +87,7 @@ fn attack(
             2 => rng.number() % 4,
             _ => u64::MAX - rng.number() % 8,
         };
-        match rng.index(6) {
+        match rng.index(7) {
             // The words with a meaning, of both directions.
             0..3 => {
                 let at = slot + rng.index(2) * half::BYTES + words[rng.index(words.len())];
@@ -96,6 +96,10 @@ fn attack(
             // Any word of the slot, and of the head.
             3 => region
                 .word64(slot + 8 * rng.index(SOCK_SLOT_BYTES / 8))
+                .store(value, Ordering::SeqCst),
+            // Any word of the bitmaps of pollers.
+            5 => region
+                .word64(SOCK_BITMAPS + 8 * rng.index((SOCK_HEAD_BYTES - SOCK_BITMAPS) / 8))
                 .store(value, Ordering::SeqCst),
             // A possible tail over impossible blocks.
             4 => {

@@ -23,6 +23,7 @@
 #define M3IPC_SOCK_H
 
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -191,6 +192,49 @@ int m3_stream_send_block(int fd, void *block);
  * Waits until a block comes.
  */
 ssize_t m3_stream_receive_block(int fd, void **block);
+
+/* ---- Event loops ------------------------------------------------------- */
+
+/*
+ * Makes an event loop's set, as epoll_create1(2). flags is EPOLL_CLOEXEC or 0.
+ *
+ * While the loop is awake, bytes of the streams in the set need no wakeup record and no call of the
+ * kernel. poll, select and epoll take com-sockets, too, but each message then costs a record.
+ *
+ * Returns the number of the set, which m3_close closes, or -1 (EINVAL, EMFILE, ENOMEM). Never
+ * waits.
+ */
+int m3_epoll_create1(int flags);
+
+/*
+ * Adds, changes or removes a socket or any other descriptor, as epoll_ctl(2). command is
+ * EPOLL_CTL_ADD, EPOLL_CTL_MOD or EPOLL_CTL_DEL. events are EPOLLIN, EPOLLOUT, EPOLLRDHUP and
+ * EPOLLET.
+ *
+ * A connected stream becomes non-blocking, and is in one set at most. Its number alone does not
+ * tell of its bytes then. After EPOLL_CTL_DEL, read it once until EAGAIN. m3_close removes a
+ * stream; remove all other descriptors before you close them.
+ *
+ * Returns 0, or -1 (EBADF, EEXIST, ENOENT, EINVAL for other events, ENOTCONN). Never waits.
+ */
+int m3_epoll_ctl(int epfd, int command, int fd, const struct epoll_event *event);
+
+/*
+ * Waits for events, as epoll_wait(2). It first polls for as long as a sleep would cost.
+ *
+ * Returns the number of events, 0 after timeout_ms or m3_epoll_notify, or -1 (EBADF, EFAULT,
+ * EINTR, EINVAL).
+ */
+int m3_epoll_wait(int epfd, struct epoll_event *events, int most, int timeout_ms);
+
+/*
+ * Prepares a wait for the set in another event loop. Returns 1 where that loop may wait until epfd
+ * is readable, 0 where m3_epoll_wait finds something now, or -1 (EBADF). Never waits.
+ */
+int m3_epoll_prepare(int epfd);
+
+/* Ends the present m3_epoll_wait of another thread, else the next one. Returns 0, or -1 (EBADF). */
+int m3_epoll_notify(int epfd);
 
 /* ---- End --------------------------------------------------------------- */
 

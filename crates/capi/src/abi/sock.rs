@@ -4,12 +4,12 @@
 //! Pointers follow the rule of [`crate::abi`].
 #![allow(unsafe_code)]
 
-use crate::memory::{ReadBytes, ReadText, WriteBytes, WritePtr};
+use crate::memory::{ReadBytes, ReadPtr, ReadText, WriteBytes, WritePtr};
 use crate::sock::address::{ADDRESS_BYTES, AddressOut, read_domain_name};
 use crate::sock::posix::{fault, int_call};
-use crate::sock::{connection, domain, options, table};
+use crate::sock::{connection, domain, event_loop, options, table};
 use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
-use libc::{in_addr, sockaddr, socklen_t};
+use libc::{epoll_event, in_addr, sockaddr, socklen_t};
 use m3ipc_sockets::Errno;
 
 fn size(length: socklen_t) -> usize {
@@ -156,7 +156,7 @@ pub extern "C" fn m3_shutdown(fd: c_int, how: c_int) -> c_int {
 /// `m3_close`: see `m3ipc/sock.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_close(fd: c_int) -> c_int {
-    int_call(|| table::close(fd))
+    int_call(|| if event_loop::close(fd) { Ok(0) } else { table::close(fd) })
 }
 
 /// `m3_getsockname`: see `m3ipc/sock.h`.
@@ -246,4 +246,54 @@ pub unsafe extern "C" fn m3_ioctl(fd: c_int, request: c_ulong, argument: *mut c_
     // SAFETY: C lends `argument` for this call.
     let argument = unsafe { WritePtr::new(argument) };
     int_call(|| options::control(fd, request, argument))
+}
+
+/// `m3_epoll_create1`: see `m3ipc/sock.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_epoll_create1(flags: c_int) -> c_int {
+    int_call(|| event_loop::create(flags))
+}
+
+/// `m3_epoll_ctl`: see `m3ipc/sock.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_epoll_ctl(
+    epfd: c_int,
+    command: c_int,
+    fd: c_int,
+    event: *const epoll_event,
+) -> c_int {
+    // SAFETY: C lends `event` for this call.
+    let event = unsafe { ReadPtr::new(event) };
+    int_call(|| event_loop::control(epfd, command, fd, event))
+}
+
+/// `m3_epoll_wait`: see `m3ipc/sock.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_epoll_wait(
+    epfd: c_int,
+    events: *mut epoll_event,
+    most: c_int,
+    timeout_ms: c_int,
+) -> c_int {
+    // SAFETY: C lends `most` events at `events` for this call.
+    let events = unsafe { WritePtr::new(events) };
+    int_call(|| event_loop::wait(epfd, events, most, timeout_ms))
+}
+
+/// `m3_epoll_prepare`: see `m3ipc/sock.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_epoll_prepare(epfd: c_int) -> c_int {
+    int_call(|| event_loop::prepare(epfd))
+}
+
+/// `m3_epoll_notify`: see `m3ipc/sock.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_epoll_notify(epfd: c_int) -> c_int {
+    int_call(|| event_loop::notify(epfd))
 }

@@ -8,7 +8,7 @@
 use super::posix::{PosixResult, errno_of};
 use core::ffi::c_int;
 use libc::socklen_t;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 fn last_errno() -> m3ipc_sockets::Errno {
     errno_of(&std::io::Error::last_os_error())
@@ -27,6 +27,17 @@ pub(super) fn socket(kind: c_int, cloexec: c_int) -> PosixResult<OwnedFd> {
     let fd = checked(unsafe { libc::socket(libc::AF_UNIX, kind | cloexec, 0) })?;
     // SAFETY: the kernel has just made the descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lends a descriptor of the program to a body that passes it to the kernel alone.
+pub(super) fn with_descriptor<T>(
+    fd: c_int,
+    body: impl FnOnce(BorrowedFd<'_>) -> PosixResult<T>,
+) -> PosixResult<T> {
+    descriptor_flags(fd, libc::F_GETFD, 0)?;
+    // SAFETY: the number is not -1: the kernel has just found it open. A program that closes it
+    // meanwhile gets an error of the kernel, as from epoll_ctl(2).
+    body(unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 /// F_GETFD or F_SETFD.

@@ -5,6 +5,7 @@
 //!                ├ table ──── a descriptor number stands for a socket entry
 //!                ├ domain ─── the domain of this process
 //!                ├ transfer ─ bytes, sent and received
+//!                ├ event_loop pollers, as epoll
 //!                ├ block ──── blocks of areas through streams
 //!                ├ options ── options and flags
 //!                └ address ── struct sockaddr_in
@@ -15,6 +16,7 @@ pub(crate) mod address;
 pub(crate) mod block;
 pub(crate) mod connection;
 pub(crate) mod domain;
+pub(crate) mod event_loop;
 mod kernel;
 pub(crate) mod options;
 pub(crate) mod posix;

@@ -2,13 +2,14 @@
 
 use crate::member::DomainMember;
 use crate::pair::{DirectionWords, Pair};
+use crate::polled::{PolledConnection, Registration};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use m3ipc::Address;
 use m3ipc_sys::{Direction, Errno, shut_down};
 use m3ipc_wire::SockConnection;
 use m3ipc_wire::sock::half;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The pause between two requests for the peer's pool, in ticks: some milliseconds.
 const ASK_AGAIN_TICKS: u64 = 20_000_000;
@@ -29,8 +30,9 @@ pub(crate) struct Connection {
     pub(crate) pair: Arc<Pair>,
     member: Arc<DomainMember>,
     info: SockConnection,
-    /// The words of the direction in which this side sends.
-    out: DirectionWords,
+    /// What a poller of this process sees of the connection.
+    polled: Arc<PolledConnection>,
+    registration: Mutex<Option<Registration>>,
     nonblocking: AtomicBool,
     asked_ticks: AtomicU64,
     /// This side has ended its sending.
@@ -42,20 +44,23 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// The state of a fresh connection; `out` is the direction in which this side sends.
+    /// The state of a fresh connection; `out` is the direction in which this side sends, `back` the
+    /// other one.
     pub(super) fn new(
         member: Arc<DomainMember>,
         pair: Arc<Pair>,
         socket: OwnedFd,
         info: SockConnection,
         out: DirectionWords,
+        back: DirectionWords,
     ) -> Self {
         Self {
             socket,
             pair,
             member,
             info,
-            out,
+            polled: Arc::new(PolledConnection::new(out, back)),
+            registration: Mutex::default(),
             nonblocking: AtomicBool::new(false),
             asked_ticks: AtomicU64::new(0),
             send_ended: AtomicBool::new(false),
@@ -75,7 +80,7 @@ impl Connection {
     }
 
     /// Sets whether calls must not sleep.
-    pub(super) fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> Result<(), Errno> {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
         m3ipc_sys::set_nonblocking(&self.socket, nonblocking)
     }
@@ -119,7 +124,7 @@ impl Connection {
     ///
     /// The peer's unread bytes in its socket were then wakeup records only.
     pub(super) fn is_all_taken(&self) -> bool {
-        let word = |at| self.out.word(at).load(Ordering::Acquire);
+        let word = |at| self.polled.out.word(at).load(Ordering::Acquire);
         word(half::HEAD) == word(half::TAIL) && word(half::TAKEN) == word(half::GIVEN)
     }
 
@@ -133,6 +138,22 @@ impl Connection {
             let again = self.member.map_peer_pool(&self.pair);
             self.asked_ticks.store(if again { 0 } else { now.max(1) }, Ordering::Relaxed);
         }
+    }
+
+    /// What a poller of this process sees of the connection.
+    #[inline]
+    pub(crate) fn polled(&self) -> &Arc<PolledConnection> {
+        &self.polled
+    }
+
+    /// The poller in which this connection is, if it is in one.
+    pub(crate) fn registration(&self) -> MutexGuard<'_, Option<Registration>> {
+        self.registration.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another pair with the same peer.
+    pub(super) fn sibling(&self, id: u64) -> Option<Arc<Pair>> {
+        self.member.sibling(&self.pair, id)
     }
 
     /// Reports to the daemon that this side is closed.

@@ -13,10 +13,11 @@ mod send;
 pub use connection::WakeupCounts;
 pub use receive::ReceiveOptions;
 
-use connection::Connection;
+pub(crate) use connection::Connection;
 
 use crate::member::DomainMember;
 use crate::pair::Pair;
+use crate::polled::Registration;
 use crate::receive_ring::ReceiveRing;
 use crate::send_ring::SendRing;
 use m3ipc_sys::{Direction, Errno, shut_down};
@@ -37,7 +38,7 @@ const LOCK_ATTEMPTS: u32 = 100;
 /// to the process that connected or accepted it: in a child by fork every call fails.
 #[derive(Debug)]
 pub struct Stream {
-    connection: Connection,
+    pub(crate) connection: Connection,
     sending: Mutex<SendHalf>,
     receiving: Mutex<ReceiveHalf>,
 }
@@ -53,7 +54,7 @@ impl Stream {
         pair.reclaim_read(Some(slot));
         let (out, back) = (pair.direction(slot, pair.side), pair.direction(slot, 1 - pair.side));
         let (Some(out), Some(back)) = (out, back) else { return Err(Errno::PROTO) };
-        let connection = Connection::new(member, pair, socket, info, out.clone());
+        let connection = Connection::new(member, pair, socket, info, out.clone(), back.clone());
         connection.map_peer_pool();
         Ok(Self {
             connection,
@@ -85,8 +86,12 @@ impl Stream {
     /// Sets whether calls fail with `WouldBlock` instead of sleeping.
     ///
     /// # Errors
-    /// Those of fcntl(2).
+    /// `BUSY` where a stream in a [`Poller`](crate::Poller) would wait; those of fcntl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        let registration = self.connection.registration();
+        if !nonblocking && registration.as_ref().is_some_and(Registration::is_alive) {
+            return Err(Errno::BUSY.into());
+        }
         Ok(self.connection.set_nonblocking(nonblocking)?)
     }
 
@@ -211,6 +216,9 @@ impl Drop for Stream {
             // now.
             std::mem::forget(Arc::clone(&connection.pair));
             return;
+        }
+        if let Some(registration) = connection.registration().take() {
+            registration.end(&connection.socket, connection.polled());
         }
         let receiving = self.receiving.get_mut().unwrap_or_else(PoisonError::into_inner);
         receiving.close(connection);

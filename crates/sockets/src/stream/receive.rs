@@ -7,6 +7,7 @@
 use super::connection::Connection;
 use crate::receive_ring::ReceiveRing;
 use crate::record::{RECORD_BYTES, Record, low_half};
+use crate::send_ring::current_cpu;
 use core::sync::atomic::Ordering;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, ReceiveFlags, receive_bytes};
@@ -15,9 +16,17 @@ use m3ipc_wire::sock::half;
 /// Polls for a wakeup record that is on its way when the connection closes.
 const LAST_POLLS: u32 = 64;
 
+/// Calls in a row that leave the socket to a poller, at most: a program may stop to ask the poller.
+const LEFT_MAX: u32 = 63;
+
 /// The most records that a non-waiting call reads before it reports that nothing is there.
 const TRIES: u32 = 64;
 
+/// Polls of a wait before the clock is read.
+const FAST_POLLS: u32 = 64;
+
+/// A receive that waits: the fast path.
+const SHORT: ReceiveOptions = ReceiveOptions { wait: true, peek: false };
 const PEEK: ReceiveFlags = ReceiveFlags { wait: false, peek: true };
 const TAKE: ReceiveFlags = ReceiveFlags { wait: false, peek: false };
 
@@ -59,13 +68,27 @@ pub(super) struct ReceiveHalf {
     taken: u64,
     /// An error that the kernel reported once, behind bytes that were sent before it.
     pending: Option<Errno>,
+    /// Calls in a row that left the socket to a poller.
+    left_to_poller: u32,
+    /// The last bytes came within the first polls of a wait.
+    comes_soon: bool,
     spin: AdaptiveSpin,
 }
 
 impl ReceiveHalf {
     pub(super) fn new(ring: ReceiveRing) -> Self {
         let spin = AdaptiveSpin::new(WaitStrategy::Adaptive);
-        Self { ring, in_socket: None, stale: 0, announced: 0, taken: 0, pending: None, spin }
+        Self {
+            ring,
+            in_socket: None,
+            stale: 0,
+            announced: 0,
+            taken: 0,
+            pending: None,
+            left_to_poller: 0,
+            comes_soon: false,
+            spin,
+        }
     }
 
     /// Takes at least one byte; 0 means that the peer has ended its sending.
@@ -75,6 +98,16 @@ impl ReceiveHalf {
         bytes: &mut [u8],
         options: ReceiveOptions,
     ) -> Result<usize, Errno> {
+        if options == SHORT && self.may_take_soon(bytes) {
+            let got = self.ring.take_soon(bytes, FAST_POLLS)?;
+            if got > 0 {
+                if self.ring.words().suppression().is_sent() {
+                    self.drain_wakeups(connection);
+                }
+                return Ok(got);
+            }
+            self.comes_soon = false;
+        }
         let (mut spun, mut tries) = (bytes.is_empty(), 0);
         loop {
             let got = self.take_ready(connection, bytes, options.peek)?;
@@ -99,6 +132,9 @@ impl ReceiveHalf {
                     continue;
                 }
             }
+            if !options.wait && self.leaves_kernel_to_poller(connection)? {
+                return Err(Errno::AGAIN);
+            }
             tries += 1;
             match self.poll_socket(connection)? {
                 SocketState::Changed if options.wait || tries < TRIES => continue,
@@ -107,6 +143,17 @@ impl ReceiveHalf {
                 _ => self.sleep(connection)?,
             }
         }
+    }
+
+    /// Whether the fast path is open: the last wait was short, and the socket has nothing to say.
+    #[inline]
+    fn may_take_soon(&self, bytes: &[u8]) -> bool {
+        self.comes_soon
+            && self.in_socket.is_none()
+            && self.stale == 0
+            && self.pending.is_none()
+            && !bytes.is_empty()
+            && !self.ring.words().suppression().is_sent()
     }
 
     /// The number of bytes that can be read at once.
@@ -158,13 +205,15 @@ impl ReceiveHalf {
     /// Spins for at most the cost of a sleep; `true` where bytes came.
     fn spin_for_bytes(&mut self, want: u64) -> bool {
         let until = self.ring.head() + want;
-        let words = self.ring.words().clone();
-        if self.in_socket.is_some() || !words.suppression().begin_polling(until) {
+        if self.in_socket.is_some() || self.ring.words().suppression().is_sent() {
             return false;
         }
-        let here = m3ipc_sys::current_cpu();
+        let here = current_cpu();
         self.ring.publish_cpu(here);
+        let words = self.ring.words();
+        words.polling().begin(until);
         let mut spin_wait = self.spin.begin();
+        let mut polls = 0;
         let found = loop {
             let more = self.ring.claimed_tail() != self.ring.head()
                 || words.word(half::GIVEN).load(Ordering::Relaxed) != self.announced;
@@ -172,13 +221,44 @@ impl ReceiveHalf {
                 break true;
             }
             let same_cpu = words.cpu(half::SENDER_CPU).load(Ordering::Relaxed) == here;
+            polls += if same_cpu { FAST_POLLS } else { 1 };
             if spin_wait.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };
-        words.suppression().end_polling(until);
+        words.polling().end();
+        self.comes_soon = found && polls < FAST_POLLS;
         self.spin.learn(&spin_wait);
         found
+    }
+
+    /// Whether a poller asks the kernel about this socket, so that a call that does not wait need
+    /// not: nothing but bytes in blocks has come since the last call.
+    #[inline]
+    fn leaves_kernel_to_poller(&mut self, connection: &Connection) -> Result<bool, Errno> {
+        let words = self.ring.words();
+        let leaves = words.suppression().armed().is_some()
+            && !connection.polled().must_ask_kernel()
+            && self.in_socket.is_none()
+            && self.stale == 0
+            && words.word(half::GIVEN).load(Ordering::Acquire) == self.announced
+            && self.left_to_poller < LEFT_MAX;
+        self.left_to_poller = if leaves { self.left_to_poller + 1 } else { 0 };
+        // Read the tail once more: the connection was armed before this look, or it is not armed.
+        Ok(leaves && self.ring.available()? == 0)
+    }
+
+    /// Changes the suppression word from SENT, to what a poller wants.
+    #[inline]
+    fn rearm(&self, connection: &Connection) -> bool {
+        let (suppression, polled) = (self.ring.words().suppression(), connection.polled());
+        let rest = polled.rest();
+        let was_sent = suppression.rearm_to(rest);
+        if was_sent && polled.rest() != rest {
+            // The stream left its poller meanwhile.
+            suppression.disarm();
+        }
+        was_sent
     }
 
     /// Polls the socket after the blocks were empty.
@@ -188,7 +268,7 @@ impl ReceiveHalf {
                 .socket_state(receive_bytes(&connection.socket, &mut [0], PEEK), 1)
                 .unwrap_or(SocketState::Changed));
         }
-        if self.ring.words().suppression().rearm() {
+        if self.rearm(connection) {
             self.stale += 1;
         }
         if self.ring.available()? > 0 {
@@ -198,7 +278,12 @@ impl ReceiveHalf {
         // now. It stays in the socket until the word is rearmed.
         let peek = self.stale == 0;
         let mut head = [0; RECORD_BYTES];
+        connection.polled().asks_kernel();
         let got = receive_bytes(&connection.socket, &mut head, ReceiveFlags { wait: false, peek });
+        if got != Err(Errno::AGAIN) {
+            // More may lie behind this, and an edge tells of it only once.
+            connection.polled().ask_kernel();
+        }
         if let Some(found) = self.socket_state(got, RECORD_BYTES) {
             // The peer may have published bytes before it ended.
             let more = found == SocketState::End && self.ring.available()? > 0;
@@ -210,7 +295,7 @@ impl ReceiveHalf {
         };
         match record {
             Record::Wakeup if !peek => self.stale -= 1,
-            Record::Wakeup if self.ring.words().suppression().rearm() => self.stale += 1,
+            Record::Wakeup if self.rearm(connection) => self.stale += 1,
             // A sender asked the kernel whether this side lives. The record has no other meaning.
             Record::Wakeup => drop(receive_bytes(&connection.socket, &mut head, TAKE)),
             Record::Bytes { count, behind } => {
@@ -269,16 +354,15 @@ impl ReceiveHalf {
         if self.in_socket.is_some() {
             return Ok(());
         }
-        let suppression = || self.ring.words().suppression();
         if self.ring.claimed_tail() != self.ring.head() {
             // An edge-triggered poll is owed one edge at the next arrival, also where bytes were
             // left.
-            if connection.is_nonblocking() && suppression().rearm() {
+            if connection.is_nonblocking() && self.rearm(connection) {
                 self.stale += 1;
             }
             return Ok(());
         }
-        if suppression().rearm() {
+        if self.rearm(connection) {
             self.stale += 1;
             if self.ring.claimed_tail() != self.ring.head() {
                 return Ok(());

@@ -7,7 +7,7 @@
 
 use super::connection::{Connection, WakeupCounts};
 use crate::record::{BODY_MAX_BYTES, RECORD_BYTES, Record, low_half};
-use crate::send_ring::SendRing;
+use crate::send_ring::{SendRing, current_cpu};
 use core::sync::atomic::Ordering;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, send_bytes};
@@ -83,7 +83,7 @@ impl SendHalf {
         let mut waited = !wait;
         loop {
             if connection.pair.is_pool_read() && self.is_drained()? {
-                let (count, wake) = self.ring.push(bytes)?;
+                let (count, wake) = self.ring.push(bytes, &|id| connection.sibling(id))?;
                 if wake {
                     match self.send_wakeup(connection) {
                         // The peer took all bytes and ended before the wakeup record was sent.
@@ -155,7 +155,7 @@ impl SendHalf {
         if !connection.pair.is_pool_read() {
             return Ok(false);
         }
-        let here = m3ipc_sys::current_cpu();
+        let here = current_cpu();
         self.ring.publish_cpu(here);
         let mut spin_wait = self.spin.begin();
         let found = loop {
@@ -191,6 +191,7 @@ impl SendHalf {
         self.overflows += 1;
         self.ring.words().word(half::GIVEN).store(self.announced, Ordering::Relaxed);
         self.ring.words().word(half::OVERFLOWS).store(self.overflows, Ordering::Relaxed);
+        self.ring.announce_overflow(&|id| connection.sibling(id));
         Ok(sent)
     }
 

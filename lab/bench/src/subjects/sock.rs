@@ -63,15 +63,17 @@ impl Subject for Socket {
 
     fn waits(&self, load: &Load) -> &'static [Wait] {
         let trip = matches!(load.test, Test::SockTrip | Test::SockAsleep);
+        let is_epoll = load.test == Test::SockEpoll;
         let takes_part = match self.0 {
             SocketKind::Pipe | SocketKind::Memcpy => load.test == Test::SockStream,
-            SocketKind::Ipc2 => trip && load.bytes <= MESSAGE_BYTES,
+            // The floor of many connections is that of one.
+            SocketKind::Ipc2 => (trip || is_epoll) && load.bytes <= MESSAGE_BYTES,
             SocketKind::ShimUnix | SocketKind::ShimTcp => kinds::library().is_some(),
             _ => true,
         };
         match self.0 {
             _ if !takes_part => &[],
-            _ if load.test == Test::SockEpoll => &[Wait::Block],
+            SocketKind::ShimUnix | SocketKind::ShimTcp if is_epoll => &[Wait::Block],
             SocketKind::Memcpy => &[Wait::Spin],
             SocketKind::Unix | SocketKind::Tcp | SocketKind::Pipe => &[Wait::Block],
             _ => &[Wait::Adaptive],

@@ -5,6 +5,7 @@ use m3ipc_report::schema::Placement;
 
 use crate::job::{Load, Test};
 use crate::plan::{MS, Plan, Step};
+use crate::raw;
 use crate::subject::Subject;
 
 const WARM_NS: u64 = 3 * MS;
@@ -22,6 +23,11 @@ const STREAM_BYTES: u64 = 1 << 30;
 /// Connections of one measurement: each leaves TCP a minute of waiting.
 const CONNECTIONS: u64 = 300;
 
+/// The most connections of one measurement.
+const MOST_CONNECTIONS: u32 = 10_000;
+/// Descriptors of a process beside those of its connections, and a reserve.
+const OTHER_DESCRIPTORS: u64 = 200;
+
 /// The steps of the suite.
 pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
     let placement = plan.cpus.apart_or(Placement::SameCpu);
@@ -38,7 +44,7 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
     let sizes: &[usize] = plan.sized(&FEW_SIZES, &SIZES);
     let trips: &[usize] = plan.sized(&FEW_TRIPS, &TRIPS);
     let asleep: &[usize] = plan.sized(&FEW_TRIPS[..1], &FEW_TRIPS);
-    let many: &[u32] = plan.sized(&[1, 64], &[1, 64, 1_000]);
+    let many: &[u32] = plan.sized(&[1, 64, 1_000], &[1, 64, 1_000, MOST_CONNECTIONS]);
     let stream = loads(Test::SockStream, sizes, 60, 300);
     let asleep = loads(Test::SockAsleep, asleep, 60, 300);
     let epoll = loads(Test::SockEpoll, &[48], 30, 150);
@@ -63,6 +69,7 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
             "sock-epoll",
             "request and answer on each of several connections in turn, the server in epoll",
             many.iter()
+                .filter(|count| fits(**count, raw::most_files()))
                 .flat_map(|&count| epoll.iter().map(move |it| Load { count, ..*it }))
                 .collect(),
         ),
@@ -74,9 +81,32 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
     ]
 }
 
+/// The reason for fewer than the most connections, if there are fewer.
+pub fn left_out() -> Option<String> {
+    let limit = raw::most_files();
+    (!fits(MOST_CONNECTIONS, limit)).then(|| {
+        format!(
+            "sock-epoll n {MOST_CONNECTIONS}: a process may open {limit} files, one for each \
+             connection; raise the limit (ulimit -Hn)"
+        )
+    })
+}
+
+/// Whether a process may have so many connections beside its other descriptors.
+fn fits(count: u32, limit: u64) -> bool {
+    u64::from(count) + OTHER_DESCRIPTORS <= limit
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn connections_beyond_the_limit_of_files_are_left_out() {
+        assert!(fits(MOST_CONNECTIONS, 20_000) && !fits(MOST_CONNECTIONS, 10_000));
+        assert!(fits(64, 1_024) && !fits(1_000, 1_024));
+    }
+
     use crate::args::{BenchArgs, CommonArgs};
     use crate::cpus::Cpus;
     use crate::job::SuiteName;

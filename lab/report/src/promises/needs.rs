@@ -53,6 +53,7 @@ impl Measurement<'_> {
             }
             "handover" => true,
             "sock-trip" => bytes == REQUEST_BYTES && is(&["com-socket", "tcp", "ipc2"]),
+            "sock-epoll" => is(&["com-socket", "ipc2"]),
             "sock-connect" | SOCK_FIRST => is(&["com-socket", "unix-stream"]),
             "sock-stream" => {
                 bytes >= *MIDDLE_BYTES.start() && is(&["com-socket", "unix-stream", "memcpy"])
@@ -87,7 +88,7 @@ mod tests {
         assert!(!Measurement { test: "restart", ..spin }.is_needed());
     }
 
-    const TESTS: [&str; 18] = [
+    const TESTS: [&str; 19] = [
         "ipc1",
         "ipc2",
         "ipc3",
@@ -104,6 +105,7 @@ mod tests {
         "handover",
         "sock-trip",
         "sock-stream",
+        "sock-epoll",
         "sock-connect",
         SOCK_FIRST,
     ];

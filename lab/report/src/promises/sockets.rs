@@ -15,9 +15,19 @@ pub(super) const MIDDLE_BYTES: RangeInclusive<usize> = 1 << 10..=64 << 10;
 const LARGE_BYTES: usize = 512 << 10;
 
 /// The promises.
-pub const PROMISES: [Promise; 8] = [
+pub const PROMISES: [Promise; 12] = [
     Promise::ratio("S1", "com-socket round trip / IPC2, 48 B, awake", AtMost(2.5), |r| {
         ratio(r, "sock-trip", ["com-socket", "ipc2"], REQUEST_BYTES)
+    }),
+    Promise::ratio("S1", "1 com-socket in a poller / IPC2, 48 B, awake", AtMost(3.0), |r| {
+        polled(r, 1)
+    }),
+    Promise::ratio("S1", "64 com-sockets in a poller / IPC2, 48 B", AtMost(3.0), |r| polled(r, 64)),
+    Promise::ratio("S1", "1,000 com-sockets in a poller / IPC2, 48 B", AtMost(3.0), |r| {
+        polled(r, 1_000)
+    }),
+    Promise::ratio("S1", "10,000 com-sockets in a poller / IPC2, 48 B", AtMost(3.0), |r| {
+        polled(r, 10_000)
     }),
     Promise::ratio("S1", "TCP / com-socket round trip, 48 B, awake", AtLeast(10.0), |r| {
         ratio(r, "sock-trip", ["tcp", "com-socket"], REQUEST_BYTES)
@@ -56,6 +66,17 @@ fn rows<'a>(results: &'a Results, test: &'a str, name: &'a str) -> impl Iterator
 fn ratio(results: &Results, test: &str, names: [&str; 2], bytes: usize) -> Option<f64> {
     let of = |name| rows(results, test, name).find(|row| row.record.bytes == bytes).map(Row::ns);
     Some(of(names[0])? / of(names[1])?)
+}
+
+/// The time of a trip on one of several com-sockets whose server polls, against the floor of the
+/// same test.
+fn polled(results: &Results, count: u32) -> Option<f64> {
+    let of = |name| {
+        rows(results, "sock-epoll", name)
+            .find(|row| row.record.bytes == REQUEST_BYTES && row.record.pairs == count)
+            .map(Row::ns)
+    };
+    Some(of("com-socket")? / of("ipc2")?)
 }
 
 /// The rate of a com-socket against that of another mechanism.

@@ -1,8 +1,9 @@
 //! Members that write random values into all their memory harm their own connections alone.
 
 use crate::fixture::Fixture;
-use m3ipc_sockets::{Errno, ReceiveOptions};
+use m3ipc_sockets::{Errno, Interest, Mode, Poller, ReceiveOptions, Stream};
 use m3ipc_test_fixture::{pattern, sum, until};
+use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,6 +45,54 @@ fn garbage_harms_no_other_connection() {
     assert_eq!(said, format!("{} {}", all.len(), sum(&all)));
     assert!(broken.load(Ordering::Relaxed) > 0, "no rule was broken: the attack is none");
     until("the daemon serves", || fixture.domain.reserve(0).is_ok());
+}
+
+#[test]
+fn garbage_harms_no_other_connection_of_a_poller() {
+    let fixture = Fixture::new("hostile_loop");
+    let listener = fixture.domain.listen(5, 64).unwrap();
+    listener.set_nonblocking(true);
+    let _echo = fixture.peer(1, "echo", 80);
+    let mut sound = fixture.domain.connect(fixture.at(1, 80)).unwrap();
+    let _one = fixture.peer(2, "garbage", fixture.at(0, 5));
+    let _two = fixture.peer(3, "garbage", fixture.at(0, 5));
+    let poller = Poller::new().unwrap();
+    poller.add(&sound, 0, Interest::Read, Mode::Level).unwrap();
+    poller.add_descriptor(&listener, 1, Interest::Read, Mode::Level).unwrap();
+    let mut spoiled: HashMap<u64, (Stream, u32)> = HashMap::new();
+    let (mut events, mut met, mut echoed) = (vec![], 1, 0_u64);
+    let mut bytes = vec![0; 20_000];
+    sound.write_all(&echoed.to_le_bytes()).unwrap();
+    while met < SPOILED || echoed < SPOILED {
+        // The echo ends the wait, whatever the others write.
+        poller.wait(&mut events, None).unwrap();
+        for event in &events {
+            match event.token {
+                0 => {
+                    sound.read_exact(&mut bytes[..8]).unwrap();
+                    assert_eq!(bytes[..8], echoed.to_le_bytes());
+                    echoed += 1;
+                    sound.write_all(&echoed.to_le_bytes()).unwrap();
+                }
+                1 => {
+                    let Ok((stream, _)) = listener.accept() else { continue };
+                    met += 1;
+                    poller.add(&stream, met, Interest::Read, Mode::Level).unwrap();
+                    spoiled.insert(met, (stream, 0));
+                }
+                token => {
+                    let Some((stream, looks)) = spoiled.get_mut(&token) else { continue };
+                    *looks += 1;
+                    let got = stream.receive(&mut bytes, ReceiveOptions::default());
+                    let sent = stream.send(&[7; 3000], false);
+                    let is_over = |done| !matches!(done, Ok(1..) | Err(Errno::AGAIN));
+                    if is_over(got) || is_over(sent) || *looks > 400 {
+                        spoiled.remove(&token);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Uses a connection of a hostile member until it ends; whether the member broke the rules.

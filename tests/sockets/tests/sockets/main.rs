@@ -7,6 +7,7 @@ mod death;
 mod fixture;
 mod hostile;
 mod names;
+mod poller;
 mod ready;
 mod stream;
 mod tasks;

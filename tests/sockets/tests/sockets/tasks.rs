@@ -1,8 +1,9 @@
 //! Tasks of tokio over com-sockets.
 
 use crate::fixture::Fixture;
-use m3ipc_sockets::{AsyncListener, AsyncStream};
+use m3ipc_sockets::{AsyncListener, AsyncPoller, AsyncStream};
 use m3ipc_test_fixture::pattern;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,6 +28,64 @@ async fn fifty_tasks_talk_through_one_listener() {
                 let stream =
                     tokio::task::spawn_blocking(move || domain.connect(to).unwrap()).await.unwrap();
                 let (mut read, mut write) = tokio::io::split(AsyncStream::new(stream).unwrap());
+                let sent = pattern(serial, 700_000);
+                let writes = {
+                    let sent = sent.clone();
+                    tokio::spawn(async move {
+                        write.write_all(&sent).await.unwrap();
+                        write.shutdown().await.unwrap();
+                    })
+                };
+                let mut got = Vec::new();
+                read.read_to_end(&mut got).await.unwrap();
+                writes.await.unwrap();
+                assert!(got == sent, "{} bytes came back", got.len());
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    server.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_tasks_talk_through_pollers() {
+    let fixture = Fixture::new("polled_tasks");
+    let listener = AsyncListener::new(fixture.domain.listen(80, 64).unwrap()).unwrap();
+    let server = tokio::spawn(async move {
+        let poller = AsyncPoller::new().unwrap();
+        let mut tasks = vec![];
+        for _ in 0..50 {
+            let mut stream = listener.accept_in(&poller).await.unwrap();
+            tasks.push(tokio::spawn(async move {
+                let mut bytes = vec![0; 10_000];
+                while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+                    stream.write_all(&bytes[..count]).await.unwrap();
+                }
+            }));
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    let poller = Arc::new(AsyncPoller::new().unwrap());
+    let clients: Vec<_> = (0..50_u64)
+        .map(|serial| {
+            let (domain, to, poller) =
+                (fixture.domain.clone(), fixture.at(0, 80), Arc::clone(&poller));
+            tokio::spawn(async move {
+                let stream =
+                    tokio::task::spawn_blocking(move || domain.connect(to).unwrap()).await.unwrap();
+                let mut stream = AsyncStream::new_in(&poller, stream).unwrap();
+                for round in 0..20 {
+                    let sent = pattern(serial + round, 100);
+                    stream.write_all(&sent).await.unwrap();
+                    let mut got = vec![0; 100];
+                    stream.read_exact(&mut got).await.unwrap();
+                    assert!(got == sent, "other bytes came back");
+                }
+                let (mut read, mut write) = tokio::io::split(stream);
                 let sent = pattern(serial, 700_000);
                 let writes = {
                     let sent = sent.clone();

@@ -1,0 +1,176 @@
+//! Pollers as epoll(7) has them: a descriptor number stands for a poller.
+
+use super::kernel;
+use super::posix::{PosixResult, fault};
+use super::table::{self, SocketState};
+use crate::memory::{ReadPtr, WritePtr};
+use core::ffi::c_int;
+use core::time::Duration;
+use libc::epoll_event;
+use m3ipc_sockets::{Errno, Interest, Mode, PollEvent, Poller, Stream};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+static POLLERS: RwLock<BTreeMap<c_int, Arc<CPoller>>> = RwLock::new(BTreeMap::new());
+
+/// The bits of `events` that a poller knows.
+const KNOWN: c_int = libc::EPOLLIN
+    | libc::EPOLLOUT
+    | libc::EPOLLERR
+    | libc::EPOLLHUP
+    | libc::EPOLLRDHUP
+    | libc::EPOLLET;
+
+/// A poller, and the events that had no room in the array of its last wait.
+#[derive(Debug)]
+struct CPoller {
+    poller: Poller,
+    waiting: Mutex<Vec<PollEvent>>,
+}
+
+/// Makes a poller. Returns its number.
+pub(crate) fn create(flags: c_int) -> PosixResult {
+    if flags & !libc::EPOLL_CLOEXEC != 0 {
+        return Err(Errno::INVAL);
+    }
+    let poller = Poller::new()?;
+    let fd = poller.as_raw_fd();
+    if flags == 0 {
+        kernel::descriptor_flags(fd, libc::F_SETFD, 0)?;
+    }
+    let poller = Arc::new(CPoller { poller, waiting: Mutex::default() });
+    let old = POLLERS.write().unwrap_or_else(PoisonError::into_inner).insert(fd, poller);
+    // The program closed the old number by close(2), and the kernel gave it out again. The old
+    // poller must not close it.
+    std::mem::forget(old);
+    Ok(fd)
+}
+
+fn find(fd: c_int) -> PosixResult<Arc<CPoller>> {
+    let all = POLLERS.read().unwrap_or_else(PoisonError::into_inner);
+    all.get(&fd).map(Arc::clone).ok_or(Errno::BADF)
+}
+
+/// Closes a poller; `false` where the number is none.
+pub(crate) fn close(fd: c_int) -> bool {
+    POLLERS.write().unwrap_or_else(PoisonError::into_inner).remove(&fd).is_some()
+}
+
+/// The stream of a number; `None` for other descriptors.
+fn stream(fd: c_int) -> PosixResult<Option<Arc<Stream>>> {
+    match table::find(fd) {
+        Ok(entry) => match &*entry.state() {
+            SocketState::Connected(stream, _) => Ok(Some(Arc::clone(stream))),
+            SocketState::New | SocketState::Bound(_) => Err(Errno::NOTCONN),
+            SocketState::Listening(_) | SocketState::Datagrams(_) => Ok(None),
+        },
+        Err(Errno::NOTSOCK) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// What a wait is for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    token: u64,
+    interest: Interest,
+    mode: Mode,
+}
+
+fn wanted(event: ReadPtr<epoll_event>) -> PosixResult<Wanted> {
+    let event = event.read().map_err(fault)?;
+    let bits = event.events.cast_signed();
+    if bits & !KNOWN != 0 {
+        return Err(Errno::INVAL);
+    }
+    let interest = match (bits & libc::EPOLLIN != 0, bits & libc::EPOLLOUT != 0) {
+        (true, true) => Interest::ReadOrWrite,
+        (true, false) => Interest::Read,
+        (false, true) => Interest::Write,
+        (false, false) => Interest::End,
+    };
+    let mode = if bits & libc::EPOLLET != 0 { Mode::Edge } else { Mode::Level };
+    Ok(Wanted { token: event.u64, interest, mode })
+}
+
+/// Adds, changes or removes a socket or another descriptor.
+pub(crate) fn control(
+    poller: c_int,
+    command: c_int,
+    fd: c_int,
+    event: ReadPtr<epoll_event>,
+) -> PosixResult {
+    let of = find(poller)?;
+    if let Some(stream) = stream(fd)? {
+        let set_nonblocking = || table::find(fd)?.set_nonblocking(true);
+        match command {
+            libc::EPOLL_CTL_DEL => of.poller.remove(&stream)?,
+            libc::EPOLL_CTL_ADD => {
+                let it = wanted(event)?;
+                set_nonblocking()?;
+                of.poller.add(&stream, it.token, it.interest, it.mode)?;
+            }
+            libc::EPOLL_CTL_MOD => {
+                let it = wanted(event)?;
+                of.poller.modify(&stream, it.token, it.interest, it.mode)?;
+            }
+            _ => return Err(Errno::INVAL),
+        }
+        return Ok(0);
+    }
+    kernel::with_descriptor(fd, |fd: BorrowedFd<'_>| match command {
+        libc::EPOLL_CTL_DEL => of.poller.remove_descriptor(fd),
+        libc::EPOLL_CTL_ADD => {
+            let it = wanted(event)?;
+            of.poller.add_descriptor(fd, it.token, it.interest, it.mode)
+        }
+        libc::EPOLL_CTL_MOD => {
+            let it = wanted(event)?;
+            of.poller.modify_descriptor(fd, it.token, it.interest, it.mode)
+        }
+        _ => Err(Errno::INVAL),
+    })?;
+    Ok(0)
+}
+
+/// Waits for events. Returns their number.
+pub(crate) fn wait(
+    poller: c_int,
+    events: WritePtr<epoll_event>,
+    most: c_int,
+    timeout_ms: c_int,
+) -> PosixResult {
+    let of = find(poller)?;
+    let most = usize::try_from(most).ok().filter(|most| *most > 0).ok_or(Errno::INVAL)?;
+    events.check().map_err(fault)?;
+    let limit = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
+    let mut waiting = of.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    if waiting.is_empty() {
+        of.poller.wait(&mut waiting, limit)?;
+    }
+    let count = waiting.len().min(most);
+    for (at, event) in waiting.drain(..count).enumerate() {
+        let bits = [
+            (event.readable, libc::EPOLLIN),
+            (event.writable, libc::EPOLLOUT),
+            (event.hung_up, libc::EPOLLHUP),
+        ];
+        let bits = bits.iter().filter(|(set, _)| *set).fold(0, |all, (_, bit)| all | bit);
+        let event = epoll_event { events: bits.cast_unsigned(), u64: event.token };
+        events.write_at(at, event).map_err(fault)?;
+    }
+    Ok(c_int::try_from(count).unwrap_or(c_int::MAX))
+}
+
+/// Prepares a wait for the number by other means: 1 where it may be awaited now.
+pub(crate) fn prepare(poller: c_int) -> PosixResult {
+    let of = find(poller)?;
+    let has_some = !of.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+    Ok(c_int::from(!has_some && of.poller.prepare_sleep()?))
+}
+
+/// Ends the present or the next wait.
+pub(crate) fn notify(poller: c_int) -> PosixResult {
+    find(poller)?.poller.notify().map(|()| 0)
+}
