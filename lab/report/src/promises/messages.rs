@@ -15,7 +15,7 @@ const DEFAULT: [Wait; 2] = [Wait::Adaptive, Wait::Block];
 const AWAKE: [Wait; 2] = [Wait::Spin, Wait::Adaptive];
 
 /// The promises.
-pub const PROMISES: [Promise; 14] = [
+pub const PROMISES: [Promise; 15] = [
     Promise::ratio("P1", "(a) IPC2, two cores, spin, / bounce", AtMost(1.2), |r| {
         to_floor(r, "ipc2", BOUNCE)
     })
