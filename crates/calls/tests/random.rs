@@ -2,6 +2,7 @@
 //! and its end is true: the server writes the number of each request that it begins to a file.
 //!
 //! 2 seconds, or `M3_SOAK_SECONDS`.
+#![allow(clippy::unwrap_used)]
 
 use m3ipc::Node;
 use m3ipc::asynchronous::AsyncEndpoint;
