@@ -13,9 +13,14 @@
 //! let server = Server::new(AsyncEndpoint::open(one).await?, Config::default(), add);
 //!
 //! let client = Client::new(AsyncEndpoint::open(two).await?, Config::default());
-//! let sums = (0..100_u32).map(|number| client.call::<_, u32>(to, &(number, 1)));
-//! for (number, sum) in sums.enumerate() {
-//!     assert_eq!(sum.await?, number as u32 + 1);
+//! let mut sums = tokio::task::JoinSet::new();
+//! for number in 0..100_u32 {
+//!     let client = client.clone();
+//!     sums.spawn(async move { client.call(to, &(number, 1_u32)).await });
+//! }
+//! while let Some(sum) = sums.join_next().await {
+//!     let sum: u32 = sum??;
+//!     assert!((1..=100).contains(&sum));
 //! }
 //! server.shutdown(std::time::Duration::from_secs(1)).await;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

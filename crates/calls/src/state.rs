@@ -126,7 +126,7 @@ pub(crate) struct Begun {
     pub(crate) stream: StreamHalf,
 }
 
-/// Whether a frame of this length goes into the train: a link holds the train, or the frame is alone.
+/// Whether a frame of this length goes into the train: the link holds both, or it is alone.
 fn fits(train: &[u8], bytes: usize) -> bool {
     train.is_empty() || train.len() + bytes <= LONG_MAX_BYTES
 }
@@ -258,21 +258,20 @@ impl Peer {
             None => Ok(()),
             Some(request) if request.place == Place::Waiting => Err(Malformed),
             Some(Outgoing { stream: Some(stream), .. }) => stream.apply(frame),
-            // The caller wants the answer alone: the server may go on.
+            // The caller has no stream, and wants the answer alone: the server may go on.
             Some(_) => {
-                self.queue_credit(Kind::CreditDown, frame.number, frame.body.len());
+                if frame.kind == Kind::CreditUp {
+                    self.queue_control(Kind::UpEnd, frame.number, &[]);
+                } else {
+                    let bytes = frame.body.len() as u64;
+                    self.queue_control(Kind::CreditDown, frame.number, &bytes.to_le_bytes());
+                }
                 Ok(())
             }
         }
     }
 
-    fn queue_credit(&mut self, kind: Kind, number: u64, bytes: usize) {
-        if bytes > 0 {
-            self.queue_control(kind, number, &(bytes as u64).to_le_bytes());
-        }
-    }
-
-    pub(crate) fn queue_control(&mut self, kind: Kind, number: u64, body: &[u8]) {
+    fn queue_control(&mut self, kind: Kind, number: u64, body: &[u8]) {
         let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
         frame::push(&mut bytes, kind, number, &[body]);
         self.queue.push_back(Queued { bytes, is_answer: false });
