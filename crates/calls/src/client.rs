@@ -1,11 +1,12 @@
 //! Clients: calls, typed or of bytes, with time limits, cancellation and repeats.
 
 use crate::codec::{Codec, Postcard};
+use crate::deadline::far_away;
 use crate::driver::Driver;
 use crate::error::{CallError, Fault, Reason};
-use crate::server::far_away;
 use crate::state::{CallResult, Config, Shared};
-use crate::stream::{FIRST_DOWN, Stream, StreamEnd};
+use crate::stream::{FIRST_DOWN, StreamEnd};
+use crate::stream_user::Stream;
 use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::{Address, WaitError};
 use serde::{Serialize, de::DeserializeOwned};

@@ -6,7 +6,7 @@
 
 use crate::error::{Fault, Reason};
 use crate::frame;
-use crate::server::Serve;
+use crate::serve::Serve;
 use crate::state::{Config, Manifest, Peer, Refusal, Shared};
 use m3ipc::asynchronous::{AsyncEndpoint, PendingName};
 use m3ipc::{Address, Call, Identity, Message, PendingSend, ReceiveError, Received, WaitError};

@@ -54,17 +54,21 @@
 
 mod client;
 mod codec;
+mod deadline;
 mod driver;
 mod error;
 mod frame;
+mod serve;
 mod server;
 mod state;
 mod stream;
+mod stream_user;
 
 pub use client::{Client, OpenCall, Retry};
 #[cfg(feature = "json")]
 pub use codec::Json;
 pub use codec::{Codec, Postcard};
 pub use error::{CallError, Fault, Reason};
-pub use server::{Handler, Request, Server, typed, typed_with};
+pub use serve::{Handler, Request, typed, typed_with};
+pub use server::Server;
 pub use state::Config;
