@@ -14,8 +14,12 @@
 //! had no descriptor or no memory, once a second; and memory for a payload above
 //! [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES), 0.1 s at most for each step with the daemon.
 
-use crate::endpoint::{Endpoint, NameWait, PendingRequest, Question, Received, Source};
-use crate::error::{BindError, Fail, NameError, NodeError, ReceiveError, SendRecError, WaitError};
+use crate::endpoint::{
+    Endpoint, NameWait, PendingRequest, PendingSend, Question, Received, Source,
+};
+use crate::error::{
+    BindError, Fail, NameError, NodeError, ReceiveError, SendError, SendRecError, WaitError,
+};
 use m3ipc_abi::{Address, Message, NONE};
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::{AsFd, OwnedFd};
@@ -221,6 +225,127 @@ impl AsyncEndpoint {
         }
     }
 
+    /// Begins to send a message, as [`Endpoint::begin_send`] does, without a wait for the daemon.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, client) = node.pair();
+    /// # let to = server.address();
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
+    /// let pending = client.begin_send(to, &m3ipc::Message::new(7), b"later".to_vec())?;
+    /// assert!(client.endpoint().withdraw(&pending), "nobody has taken it");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Endpoint::begin_send`].
+    pub fn begin_send(
+        &mut self,
+        to: Address,
+        message: &Message,
+        bytes: Vec<u8>,
+    ) -> Result<PendingSend, SendError> {
+        self.endpoint.begin_send_within(to, message, bytes, 0)
+    }
+
+    /// Takes a message with its whole payload, if one is there. `has_waited`: the last look found
+    /// nothing, and [`ready`](Self::ready) came after it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.send_bytes(to, 7, b"bytes", None));
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut server = m3ipc::asynchronous::AsyncEndpoint::new(server)?;
+    /// let mut has_waited = false;
+    /// let (_, bytes) = loop {
+    ///     match server.try_receive_bytes(has_waited) {
+    ///         Err(m3ipc::ReceiveError::WouldBlock(_)) => server.ready().await,
+    ///         other => break other?,
+    ///     }
+    ///     has_waited = true;
+    /// };
+    /// assert_eq!(bytes, b"bytes");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # thread.join().unwrap()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] if there is none, and as [`Endpoint::receive_bytes`].
+    pub fn try_receive_bytes(
+        &mut self,
+        has_waited: bool,
+    ) -> Result<(Received, Vec<u8>), ReceiveError> {
+        self.endpoint.receive_bytes_soon(Source::Any, has_waited)
+    }
+
+    /// Begins a wait for a name: for event loops. The example is at
+    /// [`poll_name`](Self::poll_name).
+    #[must_use]
+    pub fn begin_name(&self, name: &str) -> PendingName {
+        PendingName { wait: NameWait::new(name), question: None }
+    }
+
+    /// The endpoint that has the name, if there is one by now.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, client) = node.pair();
+    /// # let to = server.address();
+    /// # server.name_attach("stock")?;
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
+    /// let mut name = client.begin_name("stock");
+    /// let address = loop {
+    ///     if let Some(address) = client.poll_name(&mut name)? {
+    ///         break address;
+    ///     }
+    ///     client.ready().await;
+    /// };
+    /// assert_eq!(address, to);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Endpoint::wait_name`], without a time limit.
+    pub fn poll_name(&mut self, name: &mut PendingName) -> Result<Option<Address>, WaitError> {
+        let polled = self.endpoint.poll_name_armed(&mut name.wait, &mut name.question);
+        polled.map_err(|fail| WaitError::of(fail, NONE))
+    }
+
+    /// Gives a wait for a name up.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (_server, client) = node.pair();
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
+    /// let mut name = client.begin_name("nobody");
+    /// assert_eq!(client.poll_name(&mut name)?, None);
+    /// client.end_name(name);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn end_name(&mut self, name: PendingName) {
+        if let Some(question) = name.question {
+            self.endpoint.drop_question(question);
+        }
+        self.endpoint.drop_name_wait(&name.wait);
+    }
+
     /// Sends a request and waits for its answer.
     ///
     /// ```
@@ -328,12 +453,64 @@ impl AsyncEndpoint {
         }
     }
 
-    async fn ready(&self) {
-        // The next poll of the endpoint drains the doorbell and the control connection.
-        if let Ok(mut guard) = self.fd.readable().await {
-            guard.clear_ready();
+    /// Sends a message with a payload, and waits until the receiver takes it.
+    ///
+    /// Cancel-safe: a drop of the future withdraws the message, unless it was taken.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || server.receive_bytes(m3ipc::Source::Any, None));
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
+    /// client.send(to, &m3ipc::Message::new(7), b"any length".to_vec()).await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # assert_eq!(thread.join().unwrap()?.1, b"any length");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Endpoint::begin_send`] and [`Endpoint::poll_send`].
+    pub async fn send(
+        &mut self,
+        to: Address,
+        message: &Message,
+        bytes: Vec<u8>,
+    ) -> Result<(), SendError> {
+        let mut pending = self.begin_send(to, message, bytes)?;
+        while !self.endpoint.poll_send(&mut pending)? {
+            self.ready().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until a poll of the endpoint may find something: for event loops over several pending
+    /// messages. Poll first: the endpoint reports what comes after a poll that found nothing. Poll
+    /// for names first, then for pending messages, then receive. The example is at
+    /// [`try_receive_bytes`](Self::try_receive_bytes).
+    ///
+    /// Cancel-safe.
+    pub fn ready(&self) -> impl Future<Output = ()> + Send {
+        // The future holds the descriptor alone, so that tasks may move between threads.
+        let fd = &self.fd;
+        async move {
+            // The next poll of the endpoint drains the doorbell and the control connection.
+            if let Ok(mut guard) = fd.readable().await {
+                guard.clear_ready();
+            }
         }
     }
+}
+
+/// A wait for a name, in parts. Finish it with [`AsyncEndpoint::poll_name`], or give it up with
+/// [`AsyncEndpoint::end_name`].
+#[derive(Debug)]
+pub struct PendingName {
+    wait: NameWait,
+    question: Option<Question>,
 }
 
 /// A question to the daemon. A drop gives it up.

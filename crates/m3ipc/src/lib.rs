@@ -23,10 +23,11 @@
 //!
 //! | to | use |
 //! |---|---|
+//! | call a server with bytes of any length | [`Endpoint::call`], [`Endpoint::serve`] |
 //! | send bytes or records | [`Endpoint::sendrec_bytes`], [`Endpoint::sendrec_record`] |
 //! | hand over large data without a copy | [`Area`], [`Block`], [`Endpoint::send_block`] |
 //! | let a server copy the caller's memory | [`Lease`], [`Grant`], [`Endpoint::copy_from`] |
-//! | wait in an event loop | [`Endpoint::fd`], [`Endpoint::begin_request`] |
+//! | wait in an event loop | [`Endpoint::fd`], [`Endpoint::begin_request`], [`Endpoint::begin_send`] |
 //! | use tokio (feature `tokio`) | `asynchronous::AsyncEndpoint` |
 //! | see where the time goes | [`trace`] |
 //! | write tests | [`mod@test`] |
@@ -51,8 +52,9 @@ mod vm;
 
 pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent};
 pub use endpoint::{
-    Audience, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest, Received,
-    ReceivedKind, Rights, Source, UnfinishedReceive, UnfinishedRequest, UnfinishedSend,
+    Audience, Call, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest,
+    PendingSend, Received, ReceivedKind, Rights, Source, UnfinishedReceive, UnfinishedRequest,
+    UnfinishedSend,
 };
 pub use error::{
     AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, ReceiveError,
@@ -65,7 +67,7 @@ pub use info::{
 };
 pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,
-    NONE, SELF, SYSTEM, Slot,
+    NONE, PAYLOAD_BYTES, SELF, SYSTEM, Slot,
 };
 pub use m3ipc_area::BlockLifetime;
 pub use m3ipc_link::WaitStrategy;

@@ -43,6 +43,7 @@ const TABLE: &[Row] = &[
     low("m3ipc-wire", &["m3ipc-abi"]),
     low("m3ipc", BELOW),
     high("m3ipc-daemon", &[]),
+    high("m3ipc-calls", &[]),
     high("m3ipc-sockets", &[]),
     high("m3ipc-capi", &["m3ipc-sockets"]),
     low("m3ipc-shim", &["m3ipc-link", "m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),

@@ -146,7 +146,7 @@ impl Endpoint {
         self.with_block(to, block, Hold::Mapped, DaemonLimit::of(deadline), |endpoint, name| {
             is_begun = true;
             let outgoing = Outgoing::with_block(message, name);
-            endpoint.call(to, outgoing, &mut Buffer::none(), deadline)
+            endpoint.call_slow(to, outgoing, &mut Buffer::none(), deadline)
         })
         .map_err(|(fail, block)| {
             let fail = match fail.code {

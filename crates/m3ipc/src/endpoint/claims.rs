@@ -33,6 +33,8 @@ pub(super) struct PostedRequest {
     pub(super) canceller: RequestCanceller,
     /// The payload, if it lies in a block.
     pub(super) large: Option<LargePayload>,
+    /// Whether the take ends it, and no answer.
+    pub(super) is_send: bool,
 }
 
 /// The state of a claim. The head of this file has the table of its changes.

@@ -22,6 +22,7 @@ mod bind;
 mod blocks;
 mod buffer;
 mod bytes;
+mod call;
 mod call_stop;
 mod claims;
 mod contact;
@@ -55,6 +56,7 @@ mod peer;
 mod peer_copies;
 mod peers;
 mod pending;
+mod pending_send;
 mod queries;
 #[cfg(feature = "tokio")]
 mod questions;
@@ -80,10 +82,12 @@ mod watch_list;
 mod watches;
 
 pub use blocks::Hold;
+pub use call::Call;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
 pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
 pub use pending::PendingRequest;
+pub use pending_send::PendingSend;
 #[cfg(feature = "tokio")]
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Received, ReceivedKind, Source};

@@ -24,14 +24,16 @@ use std::sync::Arc;
 #[derive(Debug)]
 #[must_use = "a drop gives the request up; finish it with poll_request"]
 pub struct PendingRequest {
-    to: Address,
+    pub(super) to: Address,
+    /// A request, or a message whose take ends it.
+    kind: MessageKind,
     message: Message,
     bytes: Vec<u8>,
     answer: Vec<u8>,
     refusals: u32,
     /// The code of a peer that is dead before the request is posted.
     dead: Code,
-    claim: Arc<Claim>,
+    pub(super) claim: Arc<Claim>,
 }
 
 impl Drop for PendingRequest {
@@ -75,7 +77,8 @@ impl Endpoint {
         to: Address,
         message: &Message,
     ) -> Result<PendingRequest, SendRecError> {
-        self.begin(to, *message, Vec::new(), NO_WAIT_NS).map_err(|fail| SendRecError::of(fail, to))
+        self.begin(MessageKind::Request, to, *message, Vec::new(), NO_WAIT_NS)
+            .map_err(|fail| SendRecError::of(fail, to))
     }
 
     /// Begins a request with a payload; see [`begin_request`](Self::begin_request).
@@ -117,21 +120,26 @@ impl Endpoint {
         if bytes.len() > m3ipc_abi::LARGE_MAX_BYTES {
             return Err(SendRecError::too_long(bytes.len()));
         }
-        self.begin(to, message, bytes, give_ns).map_err(|fail| SendRecError::of(fail, to))
+        self.begin(MessageKind::Request, to, message, bytes, give_ns)
+            .map_err(|fail| SendRecError::of(fail, to))
     }
 
-    fn begin(
+    pub(super) fn begin(
         &mut self,
+        kind: MessageKind,
         to: Address,
         message: Message,
         bytes: Vec<u8>,
         give_ns: u64,
     ) -> Result<PendingRequest, Fail> {
-        self.enter(Verb::Sendrec)?;
+        let is_send = kind == MessageKind::Send;
+        self.enter(if is_send { Verb::Send } else { Verb::Sendrec })?;
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
         let claim = self.claims.claim(to)?;
-        let (answer, dead) = (Vec::new(), Code::DeadSrcDst);
-        let mut pending = PendingRequest { to, message, bytes, answer, refusals: 0, dead, claim };
+        let dead = if is_send { Code::DstDied } else { Code::DeadSrcDst };
+        let answer = Vec::new();
+        let mut pending =
+            PendingRequest { to, kind, message, bytes, answer, refusals: 0, dead, claim };
         if let Err(fail) = self.advance_request(&mut pending, give_ns) {
             self.end_claim(pending.to, &pending.claim);
             return Err(fail);
@@ -151,7 +159,7 @@ impl Endpoint {
         })?;
         let Some(index) = index else { return Ok(()) };
         let mut server = self.conversation(index);
-        server.peer().admit(MessageKind::Request, dead)?;
+        server.peer().admit(pending.kind, dead)?;
         // The slot may hold an answer of this endpoint. The take of it rings: see
         // `Endpoint::arm`.
         if !server.on_link(|link| link.is_free())? {
@@ -167,19 +175,24 @@ impl Endpoint {
     fn post_pending(&mut self, index: u32, pending: &mut PendingRequest) -> Result<(), Fail> {
         let outgoing = Outgoing::new(&pending.message, &pending.bytes);
         let outgoing = outgoing.ok_or(Fail::from(Code::MsgSize))?;
+        let kind = pending.kind;
+        let is_send = kind == MessageKind::Send;
+        // Both sides may send to each other in parts: each one receives as well, so neither waits
+        // for the other.
+        let deadline = if is_send { Timeout::NoWait.deadline() } else { Deadline::NEVER };
         let (posted, large) = if outgoing.is_large() {
             self.send_in_block(index, outgoing, |endpoint, outgoing| {
-                let posted =
-                    endpoint.post(index, MessageKind::Request, outgoing, Deadline::NEVER)?;
+                let posted = endpoint.post(index, kind, outgoing, deadline)?;
                 Ok((posted, endpoint.payloads.take_in_transit()))
             })?
         } else {
-            (self.post(index, MessageKind::Request, outgoing, Deadline::NEVER)?, None)
+            (self.post(index, kind, outgoing, deadline)?, None)
         };
         let peer = self.peers.get_mut(index);
         peer.admission_mut().set_pending(Some(posted));
         let canceller = peer.link().canceller(posted);
-        pending.claim.set(ClaimState::Posted(PostedRequest { index, posted, canceller, large }));
+        let request = PostedRequest { index, posted, canceller, large, is_send };
+        pending.claim.set(ClaimState::Posted(request));
         // From here on a dead server may have taken the request.
         pending.dead = Code::DstDied;
         Ok(())
@@ -215,6 +228,14 @@ impl Endpoint {
         pending: &mut PendingRequest,
     ) -> Result<Option<(Message, Vec<u8>)>, SendRecError> {
         let to = pending.to;
+        self.poll_pending(pending).map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    /// The end of a pending message, if it has come.
+    pub(super) fn poll_pending(
+        &mut self,
+        pending: &mut PendingRequest,
+    ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
         let begun = self.begin_request_look();
         let mut polled =
             begun.and_then(|()| self.poll_settled(|endpoint| endpoint.poll_for_answer(pending)));
@@ -230,7 +251,7 @@ impl Endpoint {
             self.end_claim(pending.to, &pending.claim);
             self.leave_ended_request();
         }
-        polled.map_err(|fail| SendRecError::of(fail, to))
+        polled
     }
 
     fn begin_request_look(&mut self) -> Result<(), Fail> {
@@ -251,8 +272,13 @@ impl Endpoint {
     ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
         self.advance_request(pending, 0)?;
         if let Some((index, posted)) = pending.claim.posted() {
-            let mut buffer = Buffer::Vec(&mut pending.answer);
-            match self.take_answer(index, posted, &mut buffer) {
+            let polled = if pending.kind == MessageKind::Send {
+                let taken = self.conversation(index).on_link(|link| link.is_taken(posted))?;
+                Ok(taken.then_some(RequestEnd::TAKEN))
+            } else {
+                self.take_answer(index, posted, &mut Buffer::Vec(&mut pending.answer))
+            };
+            match polled {
                 Ok(Some(end)) => return self.end_of(pending, end),
                 Ok(None) => {}
                 Err(fail) if fail.code == Code::Again => return Ok(None),

@@ -76,8 +76,17 @@ impl Endpoint {
         question: &mut Option<Question>,
         request: &Request,
     ) -> Result<Option<Reply>, Fail> {
-        self.membership.check_bound()?;
         self.disarm();
+        self.ask_armed(question, request)
+    }
+
+    /// The same for a caller that polls for everything else after this.
+    fn ask_armed(
+        &mut self,
+        question: &mut Option<Question>,
+        request: &Request,
+    ) -> Result<Option<Reply>, Fail> {
+        self.membership.check_bound()?;
         for _ in 0..TRIES {
             let Some(Question(open)) = question.take() else {
                 match self.session.control_mut().begin(request) {
@@ -117,8 +126,17 @@ impl Endpoint {
         wait: &mut NameWait,
         question: &mut Option<Question>,
     ) -> Result<Option<Address>, Fail> {
-        self.membership.check_bound()?;
         self.disarm();
+        self.poll_name_armed(wait, question)
+    }
+
+    /// The same for a caller that polls for everything else after this.
+    pub(crate) fn poll_name_armed(
+        &mut self,
+        wait: &mut NameWait,
+        question: &mut Option<Question>,
+    ) -> Result<Option<Address>, Fail> {
+        self.membership.check_bound()?;
         self.reattach_soon();
         if wait.ticket.is_some_and(|(_, daemons)| daemons != self.waiter.pages().count()) {
             // The next daemon knows no ticket of its predecessor.
@@ -126,7 +144,7 @@ impl Endpoint {
         }
         if wait.ticket.is_none() {
             let request = Request::Await(AwaitedEvent::Name(wait.name.clone()));
-            match self.ask_soon(question, &request)? {
+            match self.ask_armed(question, &request)? {
                 Some(Reply::Number(address)) => return Ok(Some(Address(address))),
                 Some(Reply::Wait(ticket)) => {
                     wait.ticket = Some((ticket, self.waiter.pages().count()))

@@ -10,3 +10,8 @@ pub(super) enum RequestEnd {
     /// A relay: the server to ask instead, and the message in place of the request, if any.
     Relayed(Address, Option<Message>),
 }
+
+impl RequestEnd {
+    /// The end of a message that awaits no answer: it was taken.
+    pub(super) const TAKEN: Self = Self::Answered(Message::new(0), 0);
+}

@@ -107,7 +107,7 @@ impl Endpoint {
     ) -> Result<(Message, usize), SendRecError> {
         let deadline = limit.deadline();
         let answered = match left {
-            LeftOver::Call => self.call(to, outgoing, buffer, deadline),
+            LeftOver::Call => self.call_slow(to, outgoing, buffer, deadline),
             LeftOver::Answer(index, posted) => {
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
@@ -219,7 +219,7 @@ impl Endpoint {
         answered
     }
 
-    pub(super) fn call(
+    pub(super) fn call_slow(
         &mut self,
         to: Address,
         outgoing: Outgoing<'_>,

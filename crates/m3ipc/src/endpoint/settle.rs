@@ -48,7 +48,7 @@ impl Endpoint {
         request: PostedRequest,
         is_withdrawn: bool,
     ) -> Option<Message> {
-        let PostedRequest { index, posted, large, .. } = request;
+        let PostedRequest { index, posted, large, is_send, .. } = request;
         let found = self.peers.find_index(index);
         let is_there = found
             .is_some_and(|peer| peer.address() == to && peer.admission().pending() == Some(posted));
@@ -61,7 +61,7 @@ impl Endpoint {
             }
             return None;
         }
-        if !is_there {
+        if !is_there || is_send {
             return None;
         }
         match self.take_answer(index, posted, &mut Buffer::none()) {
@@ -98,9 +98,14 @@ impl Endpoint {
         };
         let Some(request) = claim.begin_settling() else { return };
         let mut bytes = Vec::new();
-        let mut end = self.take_last_answer(index, request.posted, &mut bytes);
+        let mut end = Ok(None);
+        if !request.is_send {
+            end = self.take_last_answer(index, request.posted, &mut bytes);
+        }
         let cancelled = request.canceller.cancel();
-        if end == Ok(None) && cancelled == Ok(Cancelled::Taken) {
+        if request.is_send {
+            end = Ok((cancelled == Ok(Cancelled::Taken)).then_some(RequestEnd::TAKEN));
+        } else if end == Ok(None) && cancelled == Ok(Cancelled::Taken) {
             end = self.take_last_answer(index, request.posted, &mut bytes);
         }
         self.peers.get_mut(index).admission_mut().set_pending(None);

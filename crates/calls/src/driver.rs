@@ -1,0 +1,275 @@
+//! The task that moves trains between an endpoint and the state of its calls.
+//!
+//! Each round polls for names, then for the takes of posted trains, then packs new trains, then
+//! receives. It sleeps when a whole round found nothing. The endpoint reports what comes after
+//! that; handles and handlers notify. No step waits for a peer.
+
+use crate::error::{Fault, Reason};
+use crate::frame;
+use crate::serve::Serve;
+use crate::state::{Config, Manifest, Peer, Refusal, Shared};
+use m3ipc::asynchronous::{AsyncEndpoint, PendingName};
+use m3ipc::{Address, Call, Identity, Message, PendingSend, ReceiveError, Received, WaitError};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// Messages and trains of one round, before other tasks run.
+const ROUND: usize = 128;
+
+pub(crate) struct Driver {
+    pub(crate) endpoint: AsyncEndpoint,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) config: Config,
+    pub(crate) serve: Option<Serve>,
+    nonce: u64,
+    posted: HashMap<i32, (PendingSend, Manifest)>,
+    names: Vec<(PendingName, oneshot::Sender<Result<Address, WaitError>>)>,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        mut endpoint: AsyncEndpoint,
+        shared: Arc<Shared>,
+        config: Config,
+        serve: Option<Serve>,
+    ) -> Self {
+        endpoint.endpoint().watch_all(true);
+        let pid = u64::from(std::process::id());
+        let nonce = m3ipc_sys::monotonic_ns().rotate_left(20) ^ pid;
+        let (posted, names) = (HashMap::new(), Vec::new());
+        Self { endpoint, shared, config, serve, nonce, posted, names }
+    }
+
+    /// Runs until the handles are gone or the endpoint is.
+    pub(crate) async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let mut has_waited = false;
+        loop {
+            let changed = shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if shared.state().is_closed {
+                break;
+            }
+            let answers = std::mem::take(&mut shared.state().plain_answers);
+            answers.iter().for_each(|(request, answer)| self.answer_plain(request, answer));
+            self.poll_names();
+            let sent = self.poll_trains() | self.post_trains();
+            match self.receive(has_waited) {
+                Ok(0) if !sent => {
+                    tokio::select! {
+                        () = self.endpoint.ready() => has_waited = true,
+                        () = &mut changed => has_waited = false,
+                    }
+                }
+                Ok(_) => {
+                    has_waited = false;
+                    tokio::task::yield_now().await;
+                }
+                Err(_gone) => break,
+            }
+        }
+        self.close();
+    }
+
+    fn poll_names(&mut self) {
+        let asked = std::mem::take(&mut self.shared.state().names);
+        for (name, end) in asked {
+            self.names.push((self.endpoint.begin_name(&name), end));
+        }
+        let mut at = 0;
+        while at < self.names.len() {
+            let (name, end) = &mut self.names[at];
+            let found = if end.is_closed() { None } else { Some(self.endpoint.poll_name(name)) };
+            if let Some(Ok(None)) = found {
+                at += 1;
+                continue;
+            }
+            let (name, end) = self.names.swap_remove(at);
+            self.endpoint.end_name(name);
+            if let Some(found) = found.and_then(Result::transpose) {
+                let _ = end.send(found);
+            }
+        }
+    }
+
+    /// Looks after the posted trains. Whether anything changed.
+    fn poll_trains(&mut self) -> bool {
+        let mut ended = Vec::new();
+        for (address, (pending, _)) in &mut self.posted {
+            let polled = self.endpoint.endpoint().poll_send(pending);
+            let wants_stop = || {
+                let state = self.shared.state();
+                state.peers.get(address).is_some_and(Peer::wants_stop)
+            };
+            match polled {
+                Ok(false) if !wants_stop() => {}
+                Ok(taken) => {
+                    let is_withdrawn = !taken && self.endpoint.endpoint().withdraw(pending);
+                    ended.push((*address, Ok(!is_withdrawn)));
+                }
+                Err(error) => ended.push((*address, Err(error))),
+            }
+        }
+        let any = !ended.is_empty();
+        for (address, end) in ended {
+            let Some((pending, manifest)) = self.posted.remove(&address) else { continue };
+            drop(pending);
+            match end {
+                Ok(is_taken) => {
+                    let mut state = self.shared.state();
+                    let Some(peer) = state.peers.get_mut(&address) else { continue };
+                    if is_taken {
+                        peer.train_taken(manifest);
+                    } else {
+                        peer.train_withdrawn(manifest);
+                    }
+                    drop(state);
+                    self.shared.served.notify_waiters();
+                }
+                Err(error) => self.end_peer(address, &Reason::of(error)),
+            }
+        }
+        any
+    }
+
+    /// Posts a train for each peer that has frames and no train under way.
+    fn post_trains(&mut self) -> bool {
+        let mut trains = Vec::new();
+        for (address, peer) in &mut self.shared.state().peers {
+            if !self.posted.contains_key(address)
+                && let Some(train) = peer.pack()
+            {
+                trains.push((*address, train));
+            }
+        }
+        let any = !trains.is_empty();
+        for (address, (train, manifest)) in trains {
+            match self.endpoint.begin_send(Address(address), &frame::message(self.nonce), train) {
+                Ok(pending) => {
+                    self.posted.insert(address, (pending, manifest));
+                }
+                Err(error) => self.end_peer(address, &Reason::of(error)),
+            }
+        }
+        any
+    }
+
+    fn receive(&mut self, mut has_waited: bool) -> Result<usize, ReceiveError> {
+        for count in 0..ROUND {
+            match self.endpoint.try_receive_bytes(has_waited) {
+                Ok((received, bytes)) => self.deliver(&received, bytes),
+                Err(ReceiveError::WouldBlock(_)) => return Ok(count),
+                Err(error @ (ReceiveError::Unbound(_) | ReceiveError::VerbDenied(_))) => {
+                    return Err(error);
+                }
+                // One message or one peer failed: the others go on.
+                Err(_) => {}
+            }
+            has_waited = false;
+        }
+        Ok(ROUND)
+    }
+
+    fn deliver(&mut self, received: &Received, bytes: Vec<u8>) {
+        if let Some(dead) = received.died {
+            return self.end_peer(dead.0, &Reason::Died);
+        }
+        let Some(sender) = self.endpoint.endpoint().latest_peer() else { return };
+        let message = &received.message;
+        if received.is_request {
+            let bytes = Call::bytes_of(message, &bytes).to_vec();
+            return match &mut self.serve {
+                Some(serve) => serve.begin_plain(&self.shared, sender, *message, bytes),
+                None => self.answer_plain(message, &Err(Fault::new("no server is here"))),
+            };
+        }
+        if received.is_notification || message.m_type != frame::TRAIN {
+            return;
+        }
+        if self.apply(message, sender, &bytes).is_err() {
+            self.end_peer(message.source.0, &Reason::PeerBroke);
+        }
+    }
+
+    fn apply(
+        &mut self,
+        message: &Message,
+        sender: Identity,
+        bytes: &[u8],
+    ) -> Result<(), frame::Malformed> {
+        let from = message.source.0;
+        let is_same = {
+            let mut state = self.shared.state();
+            state.peers.entry(from).or_default().note_nonce(frame::nonce(message))
+        };
+        if !is_same {
+            // A successor at the address of a server slot.
+            self.end_peer(from, &Reason::Died);
+        }
+        let mut rest = bytes;
+        let mut begun = Vec::new();
+        {
+            let mut state = self.shared.state();
+            let begin = match self.serve {
+                Some(_) if !state.is_stopping => Ok(()),
+                _ => Err(Refusal::ShuttingDown),
+            };
+            let peer = state.peers.entry(from).or_default();
+            peer.note_nonce(frame::nonce(message));
+            while !rest.is_empty() {
+                let frame = frame::pop(&mut rest)?;
+                begun.extend(peer.apply(&frame, &self.config, begin)?);
+            }
+        }
+        if let Some(serve) = &mut self.serve {
+            begun.into_iter().for_each(|request| serve.begin(&self.shared, sender, request));
+        }
+        Ok(())
+    }
+
+    /// A client that gave up meanwhile needs no answer.
+    fn answer_plain(&mut self, request: &Message, answer: &Result<Vec<u8>, Fault>) {
+        let endpoint = self.endpoint.endpoint();
+        let _ = match answer {
+            Ok(bytes) => endpoint.answer_call(request, bytes),
+            Err(fault) => endpoint.reply_bytes(request.source, -1, fault.message.as_bytes()),
+        };
+    }
+
+    fn end_peer(&mut self, address: i32, reason: &Reason) {
+        if let Some((pending, manifest)) = self.posted.remove(&address) {
+            // The train may have been taken just before the end.
+            let is_taken = !self.endpoint.endpoint().withdraw(&pending);
+            if is_taken && let Some(peer) = self.shared.state().peers.get_mut(&address) {
+                peer.train_taken(manifest);
+            }
+        }
+        let peer = self.shared.state().peers.remove(&address);
+        if let Some(mut peer) = peer {
+            peer.end(reason);
+        }
+        if let Some(serve) = &mut self.serve {
+            serve.end_client(address);
+        }
+        self.shared.served.notify_waiters();
+    }
+
+    fn close(&mut self) {
+        let addresses: Vec<i32> = {
+            let mut state = self.shared.state();
+            state.is_closed = true;
+            state.names.clear();
+            state.peers.keys().copied().collect()
+        };
+        addresses.into_iter().for_each(|address| self.end_peer(address, &Reason::Closed));
+    }
+}
+
+impl Drop for Driver {
+    // The runtime may drop the task in the middle.
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,91 @@
+//! Servers: an endpoint that answers requests, and its orderly shutdown.
+
+use crate::client::Client;
+use crate::driver::Driver;
+use crate::serve::{Handler, Serve};
+use crate::state::{Config, Refusal, Shared};
+use m3ipc::asynchronous::AsyncEndpoint;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server on tokio. A drop ends it at once; [`shutdown`](Self::shutdown) ends it in order.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// # let (one, two) = node.pair();
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// # runtime.block_on(async move {
+/// # use m3ipc::asynchronous::AsyncEndpoint;
+/// use m3ipc_calls::{Client, Config, Request, Server};
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+///
+/// # let to = one.address();
+/// let count = |request: Request| async move {
+///     let bytes = request.state::<AtomicU64>().fetch_add(request.bytes.len() as u64, Relaxed);
+///     Ok(bytes.to_le_bytes().to_vec())
+/// };
+/// let server = Server::new(AsyncEndpoint::open(one).await?, Config::default(), count);
+/// # let client = Client::new(AsyncEndpoint::open(two).await?, Config::default());
+/// client.call_bytes(to, vec![0; 1_000_000], None).await?;
+/// let before = client.call_bytes(to, Vec::new(), None).await?;
+/// assert_eq!(before, 1_000_000_u64.to_le_bytes());
+/// server.shutdown(std::time::Duration::from_secs(1)).await;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    client: Client,
+}
+
+impl Server {
+    /// Serves requests at an endpoint. Each handler runs as a task of the runtime. It also answers
+    /// the clients of [`Endpoint::call`](m3ipc::Endpoint::call).
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O and time enabled.
+    #[must_use]
+    pub fn new(endpoint: AsyncEndpoint, config: Config, handler: impl Handler) -> Self {
+        let serve = Serve::new(handler, &config);
+        let shared = Arc::new(Shared::default());
+        let driver = Driver::new(endpoint, Arc::clone(&shared), config, Some(serve));
+        Self { client: Client::of(driver, shared, config) }
+    }
+
+    /// A client at the same endpoint, for calls of others.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Ends the server in order: refuses what has not begun (not taken), gives running handlers
+    /// `grace`, and waits until their clients have taken the answers.
+    ///
+    /// A drop of the future ends the server at once.
+    pub async fn shutdown(self, grace: Duration) {
+        let shared = self.client.shared();
+        {
+            let mut state = shared.state();
+            state.is_stopping = true;
+            let peers = state.peers.values_mut();
+            peers.for_each(|peer| peer.refuse_unbegun(Refusal::ShuttingDown));
+        }
+        shared.changed.notify_one();
+        let served = async {
+            loop {
+                let served = shared.served.notified();
+                let is_idle = {
+                    let state = shared.state();
+                    state.is_closed || state.peers.values().all(|peer| peer.is_idle())
+                };
+                if is_idle {
+                    return;
+                }
+                served.await;
+            }
+        };
+        let _ = tokio::time::timeout(grace, served).await;
+        self.client.close();
+    }
+}

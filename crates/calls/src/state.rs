@@ -1,0 +1,534 @@
+//! The state of all calls of one endpoint, without any I/O.
+//!
+//! ```text
+//! call ──> waiting ──> in a train ──> taken ──> ended         requests of this endpoint
+//!             │            │            │
+//!             └────────────┴────────────┴──> ended: cancel, time limit, death
+//! frame ──> begun ──> answer queued ──> answer taken          requests of peers
+//! ```
+//!
+//! A request leaves `outgoing` exactly once, and only then its caller hears of its end. All numbers
+//! of a peer are checked: an answer to a request that was never made ends that peer's calls.
+
+use crate::error::{CallError, Fault, Reason};
+use crate::frame::{self, Frame, HEAD_BYTES, Kind, Malformed};
+use crate::stream::{FIRST_DOWN, StreamEnd, StreamHalf};
+use m3ipc::{Address, LONG_MAX_BYTES, Message};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::AbortHandle;
+
+/// Requests that a client may send before the server has said more.
+const FIRST_WINDOW: u64 = 64;
+
+/// The limits of an endpoint for calls.
+///
+/// ```
+/// let config = m3ipc_calls::Config { concurrency: 8, ..Default::default() };
+/// assert_eq!(config.window, 16_384);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Handlers of a server that run at the same time.
+    pub concurrency: usize,
+    /// Requests of one client that the server takes before it has answered them.
+    pub window: usize,
+    /// Length of a request or an answer, in bytes.
+    pub max_body_bytes: usize,
+    /// Length of all requests of one client that the server has taken and not answered, in bytes.
+    /// Further requests are refused.
+    pub client_bytes: usize,
+    /// Requests of a client that have no end yet. Further calls wait in the client.
+    pub outstanding: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            concurrency: 1024,
+            window: 16_384,
+            max_body_bytes: 64 << 20,
+            client_bytes: 256 << 20,
+            outstanding: 65_536,
+        }
+    }
+}
+
+/// The result of a request.
+pub(crate) type CallResult = Result<Vec<u8>, CallError>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Waiting,
+    InTrain,
+    Taken,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    place: Place,
+    deadline_ns: u64,
+    body: Vec<u8>,
+    end: oneshot::Sender<CallResult>,
+    /// Why the caller wants an early end. The driver finds out whether the request was taken.
+    stop: Option<Reason>,
+    stream: Option<StreamEnd>,
+}
+
+#[derive(Debug)]
+struct Incoming {
+    bytes: usize,
+    is_begun: bool,
+    abort: Option<AbortHandle>,
+    stream: StreamEnd,
+}
+
+/// An answer or a control frame, encoded.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    bytes: Vec<u8>,
+    is_answer: bool,
+}
+
+/// What a posted train carries, for its end.
+#[derive(Debug, Default)]
+pub(crate) struct Manifest {
+    requests: Vec<u64>,
+    queued: Vec<Queued>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    nonce: Option<u64>,
+    next: u64,
+    outgoing: HashMap<u64, Outgoing>,
+    waiting: VecDeque<u64>,
+    /// Requests in trains or taken.
+    in_flight: u64,
+    window: u64,
+    any_stop: bool,
+    queue: VecDeque<Queued>,
+    incoming: HashMap<u64, Incoming>,
+    incoming_bytes: usize,
+    /// Answers that the peer has not taken.
+    answers: usize,
+    is_granted: bool,
+    requests_lead: bool,
+}
+
+/// A request to begin.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) number: u64,
+    pub(crate) deadline_ns: u64,
+    pub(crate) body: Vec<u8>,
+    pub(crate) stream: StreamHalf,
+}
+
+/// Whether a frame of this length goes into the train: the link holds both, or it is alone.
+fn fits(train: &[u8], bytes: usize) -> bool {
+    train.is_empty() || train.len() + bytes <= LONG_MAX_BYTES
+}
+
+impl Peer {
+    /// A train of the frames that wait, and requests within the window. `None` if nothing is to be
+    /// sent now. Streams do not hold up requests: both lead in turn.
+    pub(crate) fn pack(&mut self) -> Option<(Vec<u8>, Manifest)> {
+        let (mut train, mut manifest) = (Vec::new(), Manifest::default());
+        self.requests_lead = !self.requests_lead;
+        if self.requests_lead {
+            self.pack_requests(&mut train, &mut manifest);
+            self.pack_queue(&mut train, &mut manifest);
+        } else {
+            self.pack_queue(&mut train, &mut manifest);
+            self.pack_requests(&mut train, &mut manifest);
+        }
+        (!train.is_empty()).then_some((train, manifest))
+    }
+
+    fn pack_queue(&mut self, train: &mut Vec<u8>, manifest: &mut Manifest) {
+        while self.queue.front().is_some_and(|queued| fits(train, queued.bytes.len()))
+            && let Some(queued) = self.queue.pop_front()
+        {
+            train.extend_from_slice(&queued.bytes);
+            manifest.queued.push(queued);
+        }
+    }
+
+    fn pack_requests(&mut self, train: &mut Vec<u8>, manifest: &mut Manifest) {
+        while self.in_flight < self.window.max(FIRST_WINDOW)
+            && let Some(number) = self.waiting.front().copied()
+        {
+            let Some(request) = self.outgoing.get_mut(&number) else {
+                // It was given up.
+                self.waiting.pop_front();
+                continue;
+            };
+            if !fits(train, HEAD_BYTES + 8 + request.body.len()) {
+                break;
+            }
+            self.waiting.pop_front();
+            let deadline = request.deadline_ns.to_le_bytes();
+            frame::push(train, Kind::Request, number, &[&deadline, &request.body]);
+            request.place = Place::InTrain;
+            self.in_flight += 1;
+            manifest.requests.push(number);
+        }
+    }
+
+    /// The peer took a train.
+    pub(crate) fn train_taken(&mut self, manifest: Manifest) {
+        for number in manifest.requests {
+            if let Some(request) = self.outgoing.get_mut(&number) {
+                request.place = Place::Taken;
+                request.body = Vec::new();
+            }
+        }
+        self.answers -= manifest.queued.iter().filter(|queued| queued.is_answer).count();
+        if std::mem::take(&mut self.any_stop) {
+            self.stop_all(Place::Taken);
+        }
+    }
+
+    /// A train was withdrawn: its frames wait again.
+    pub(crate) fn train_withdrawn(&mut self, manifest: Manifest) {
+        for number in manifest.requests.into_iter().rev() {
+            self.in_flight -= 1;
+            if let Some(request) = self.outgoing.get_mut(&number) {
+                request.place = Place::Waiting;
+                self.waiting.push_front(number);
+            }
+        }
+        manifest.queued.into_iter().rev().for_each(|queued| self.queue.push_front(queued));
+        self.any_stop = false;
+        self.stop_all(Place::Waiting);
+    }
+
+    /// Whether a caller wants to end a request of the posted train.
+    pub(crate) fn wants_stop(&self) -> bool {
+        self.any_stop
+    }
+
+    fn stop_all(&mut self, place: Place) {
+        let stopped = self.outgoing.iter().filter(|(_, it)| it.place == place && it.stop.is_some());
+        let numbers: Vec<u64> = stopped.map(|(number, _)| *number).collect();
+        numbers.into_iter().for_each(|number| self.end_stopped(number));
+    }
+
+    fn end_stopped(&mut self, number: u64) {
+        let Some(request) = self.outgoing.remove(&number) else { return };
+        let reason = request.stop.unwrap_or(Reason::Cancelled);
+        let end = match request.place {
+            Place::Waiting => CallError::NotTaken(reason),
+            _ => {
+                self.in_flight -= 1;
+                let mut bytes = Vec::new();
+                frame::push(&mut bytes, Kind::Cancel, number, &[]);
+                self.queue.push_back(Queued { bytes, is_answer: false });
+                CallError::Taken(reason)
+            }
+        };
+        // A caller that dropped its future hears nothing.
+        let _ = request.end.send(Err(end));
+    }
+
+    /// Ends all calls with this peer. What it took stays taken.
+    pub(crate) fn end(&mut self, reason: &Reason) {
+        for (_, request) in self.outgoing.drain() {
+            let error = match request.place {
+                Place::Taken => CallError::Taken(reason.clone()),
+                _ => CallError::NotTaken(reason.clone()),
+            };
+            let _ = request.end.send(Err(error));
+        }
+        for (_, request) in self.incoming.drain() {
+            if let Some(abort) = request.abort {
+                abort.abort();
+            }
+        }
+    }
+
+    fn apply_stream(&mut self, frame: &Frame<'_>) -> Result<(), Malformed> {
+        if frame.number >= self.next {
+            return Err(Malformed);
+        }
+        match self.outgoing.get_mut(&frame.number) {
+            // It was given up.
+            None => Ok(()),
+            Some(request) if request.place == Place::Waiting => Err(Malformed),
+            Some(Outgoing { stream: Some(stream), .. }) => stream.apply(frame),
+            // The caller has no stream, and wants the answer alone: the server may go on.
+            Some(_) => {
+                if frame.kind == Kind::CreditUp {
+                    self.queue_control(Kind::UpEnd, frame.number, &[]);
+                } else {
+                    let bytes = frame.body.len() as u64;
+                    self.queue_control(Kind::CreditDown, frame.number, &bytes.to_le_bytes());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn queue_control(&mut self, kind: Kind, number: u64, body: &[u8]) {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
+        frame::push(&mut bytes, kind, number, &[body]);
+        self.queue.push_back(Queued { bytes, is_answer: false });
+    }
+
+    /// Queues a frame of the stream of a request that this side made, or of one that it serves.
+    /// `false` if the request has ended.
+    pub(crate) fn queue_stream(&mut self, kind: Kind, number: u64, body: &[u8]) -> bool {
+        let granted = match kind {
+            Kind::CreditUp | Kind::CreditDown => {
+                body.first_chunk().copied().map_or(0, u64::from_le_bytes)
+            }
+            _ => 0,
+        };
+        let stream = match kind {
+            Kind::Down | Kind::CreditUp => {
+                self.incoming.get_mut(&number).map(|request| &mut request.stream)
+            }
+            _ => self.outgoing.get_mut(&number).and_then(|request| request.stream.as_mut()),
+        };
+        let Some(stream) = stream else { return false };
+        stream.grant(granted);
+        self.queue_control(kind, number, body);
+        true
+    }
+
+    /// Requests of the peer that still need memory here.
+    fn load(&self) -> usize {
+        self.incoming.len() + self.answers
+    }
+
+    fn queue_answer(&mut self, kind: Kind, number: u64, body: &[u8]) {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
+        frame::push(&mut bytes, kind, number, &[body]);
+        self.queue.push_back(Queued { bytes, is_answer: true });
+        self.answers += 1;
+    }
+
+    /// Applies a frame of the peer. `begin` are limits of a server that accepts requests.
+    pub(crate) fn apply(
+        &mut self,
+        frame: &Frame<'_>,
+        config: &Config,
+        begin: Result<(), Refusal>,
+    ) -> Result<Option<Begun>, Malformed> {
+        match frame.kind {
+            Kind::Request => return self.apply_request(frame, config, begin),
+            Kind::Cancel => {
+                if let Some(request) = self.incoming.remove(&frame.number) {
+                    self.incoming_bytes -= request.bytes;
+                    if let Some(abort) = request.abort {
+                        abort.abort();
+                    }
+                }
+            }
+            Kind::Window => self.window = frame.number,
+            Kind::Up | Kind::UpEnd | Kind::CreditDown => {
+                if let Some(request) = self.incoming.get_mut(&frame.number) {
+                    request.stream.apply(frame)?;
+                }
+            }
+            Kind::Down | Kind::CreditUp => self.apply_stream(frame)?,
+            Kind::Answer | Kind::Fault | Kind::Refused => self.apply_end(frame)?,
+        }
+        Ok(None)
+    }
+
+    fn apply_request(
+        &mut self,
+        frame: &Frame<'_>,
+        config: &Config,
+        begin: Result<(), Refusal>,
+    ) -> Result<Option<Begun>, Malformed> {
+        let (deadline, body) = frame.body.split_first_chunk::<8>().ok_or(Malformed)?;
+        // A client that answers nothing, or repeats a number, or sends twice what it may.
+        if self.load() > 2 * config.window + 128 || self.incoming.contains_key(&frame.number) {
+            return Err(Malformed);
+        }
+        if !self.is_granted {
+            self.is_granted = true;
+            let mut bytes = Vec::new();
+            frame::push(&mut bytes, Kind::Window, config.window as u64, &[]);
+            self.queue.push_back(Queued { bytes, is_answer: false });
+        }
+        let has_room = self.incoming_bytes.saturating_add(body.len()) <= config.client_bytes
+            && body.len() <= config.max_body_bytes;
+        let begin = if has_room { begin } else { begin.and(Err(Refusal::Busy)) };
+        if let Err(refusal) = begin {
+            self.queue_answer(Kind::Refused, frame.number, &[refusal as u8]);
+            return Ok(None);
+        }
+        self.incoming_bytes += body.len();
+        let (stream, half) = StreamEnd::pair(0, FIRST_DOWN);
+        let incoming = Incoming { bytes: body.len(), is_begun: false, abort: None, stream };
+        self.incoming.insert(frame.number, incoming);
+        Ok(Some(Begun {
+            number: frame.number,
+            deadline_ns: u64::from_le_bytes(*deadline),
+            body: body.to_vec(),
+            stream: half,
+        }))
+    }
+
+    fn apply_end(&mut self, frame: &Frame<'_>) -> Result<(), Malformed> {
+        if frame.number >= self.next {
+            return Err(Malformed);
+        }
+        let Some(request) = self.outgoing.get(&frame.number) else {
+            // A late answer to a request that was given up.
+            return Ok(());
+        };
+        if request.place == Place::Waiting {
+            return Err(Malformed);
+        }
+        let Some(request) = self.outgoing.remove(&frame.number) else { return Ok(()) };
+        self.in_flight -= 1;
+        let _ = request.end.send(match frame.kind {
+            Kind::Answer => Ok(frame.body.to_vec()),
+            Kind::Fault => {
+                Err(CallError::Answered(Fault::new(String::from_utf8_lossy(frame.body))))
+            }
+            _ => Err(CallError::NotTaken(match frame.body {
+                [byte] if *byte == Refusal::ShuttingDown as u8 => Reason::ShuttingDown,
+                [byte] if *byte == Refusal::TimedOut as u8 => Reason::TimedOut,
+                _ => Reason::Busy,
+            })),
+        });
+        Ok(())
+    }
+
+    /// A handler begins. `false` if its request was given up.
+    pub(crate) fn begin(&mut self, number: u64) -> bool {
+        self.incoming.get_mut(&number).map(|request| request.is_begun = true).is_some()
+    }
+
+    pub(crate) fn set_abort(&mut self, number: u64, abort: AbortHandle) {
+        if let Some(request) = self.incoming.get_mut(&number) {
+            request.abort = Some(abort);
+        }
+    }
+
+    /// Queues the end of a request, unless it was given up. `true` if it was queued.
+    pub(crate) fn answer(&mut self, number: u64, answer: Answer<'_>) -> bool {
+        let Some(request) = self.incoming.remove(&number) else { return false };
+        self.incoming_bytes -= request.bytes;
+        match answer {
+            Answer::Bytes(bytes) => self.queue_answer(Kind::Answer, number, bytes),
+            Answer::Fault(text) => self.queue_answer(Kind::Fault, number, text.as_bytes()),
+            Answer::Refused(refusal) => {
+                self.queue_answer(Kind::Refused, number, &[refusal as u8]);
+            }
+        }
+        true
+    }
+
+    /// Refuses the requests that have not begun.
+    pub(crate) fn refuse_unbegun(&mut self, refusal: Refusal) {
+        let unbegun = self.incoming.iter().filter(|(_, it)| !it.is_begun);
+        let numbers: Vec<u64> = unbegun.map(|(number, _)| *number).collect();
+        for number in numbers {
+            if let Some(abort) = self.incoming.get_mut(&number).and_then(|it| it.abort.take()) {
+                abort.abort();
+            }
+            self.answer(number, Answer::Refused(refusal));
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.incoming.is_empty() && self.answers == 0 && self.queue.is_empty()
+    }
+
+    /// Notes the nonce of a train; `false` if another process sent the trains before.
+    pub(crate) fn note_nonce(&mut self, nonce: u64) -> bool {
+        *self.nonce.get_or_insert(nonce) == nonce
+    }
+}
+
+/// Why a server does not begin a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Busy = 1,
+    ShuttingDown = 2,
+    TimedOut = 3,
+}
+
+/// The end of a request of a peer.
+pub(crate) enum Answer<'a> {
+    Bytes(&'a [u8]),
+    Fault(&'a str),
+    Refused(Refusal),
+}
+
+/// A wait for a name.
+pub(crate) type NameAsked = (String, oneshot::Sender<Result<Address, m3ipc::WaitError>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) peers: HashMap<i32, Peer>,
+    pub(crate) names: Vec<NameAsked>,
+    /// Answers to clients that wait in `Endpoint::call` or `sendrec`.
+    pub(crate) plain_answers: Vec<(Message, Result<Vec<u8>, Fault>)>,
+    pub(crate) is_stopping: bool,
+    /// Nothing more is sent: the endpoint is gone, or all handles are.
+    pub(crate) is_closed: bool,
+}
+
+/// What handles, handlers and the driver of an endpoint share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(crate) changed: Notify,
+    /// Notified when requests of peers may have ended.
+    pub(crate) served: Notify,
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a request. `None` if the endpoint is closed.
+    pub(crate) fn add(
+        &self,
+        to: Address,
+        body: Vec<u8>,
+        deadline_ns: u64,
+        stream: Option<StreamEnd>,
+    ) -> Option<(u64, oneshot::Receiver<CallResult>)> {
+        let (end, ended) = oneshot::channel();
+        let mut state = self.state();
+        if state.is_closed {
+            return None;
+        }
+        let peer = state.peers.entry(to.0).or_default();
+        let number = peer.next;
+        peer.next += 1;
+        let place = Place::Waiting;
+        let request = Outgoing { place, deadline_ns, body, end, stop: None, stream };
+        peer.outgoing.insert(number, request);
+        peer.waiting.push_back(number);
+        drop(state);
+        self.changed.notify_one();
+        Some((number, ended))
+    }
+
+    /// Ends a request early: now, or by the driver if its train is under way.
+    pub(crate) fn stop(&self, to: Address, number: u64, reason: Reason) {
+        let mut state = self.state();
+        let Some(peer) = state.peers.get_mut(&to.0) else { return };
+        let Some(request) = peer.outgoing.get_mut(&number) else { return };
+        request.stop = Some(reason);
+        if request.place == Place::InTrain {
+            peer.any_stop = true;
+        } else {
+            peer.end_stopped(number);
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+}

@@ -1,0 +1,323 @@
+//! Calls between two endpoints of one process.
+#![allow(clippy::unwrap_used)]
+
+use m3ipc::asynchronous::AsyncEndpoint;
+use m3ipc::test::TestNode;
+use m3ipc::{Address, Message};
+use m3ipc_calls::{CallError, Client, Config, Fault, Reason, Request, Server};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+async fn pair(
+    node: &TestNode,
+    config: Config,
+    handler: impl m3ipc_calls::Handler,
+) -> (Server, Client, Address) {
+    let (one, two) = node.pair();
+    let to = one.address();
+    let server = Server::new(AsyncEndpoint::open(one).await.unwrap(), config, handler);
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    (server, client, to)
+}
+
+async fn echo(request: Request) -> Result<Vec<u8>, Fault> {
+    Ok(request.bytes)
+}
+
+const SOON: Duration = Duration::from_millis(50);
+
+#[tokio::test]
+async fn bytes_of_each_size_come_back() {
+    let node = m3ipc::test::node();
+    let (_server, client, to) = pair(&node, Config::default(), echo).await;
+    for length in [0, 1, 40, 41, 1_700, 1_792, 5_000, 300_000, 20_000_000] {
+        let bytes: Vec<u8> = (0..length).map(|at: usize| at.to_le_bytes()[0]).collect();
+        assert_eq!(client.call_bytes(to, bytes.clone(), None).await.unwrap(), bytes, "{length}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_are_outstanding_and_end_out_of_order() {
+    let node = m3ipc::test::node();
+    let open = Arc::new(AtomicUsize::new(0));
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (opened, gates) = (Arc::clone(&open), Arc::clone(&gate));
+    let handler = move |request: Request| {
+        let (opened, gates) = (Arc::clone(&opened), Arc::clone(&gates));
+        async move {
+            opened.fetch_add(1, SeqCst);
+            let _permit = gates.acquire().await.unwrap();
+            Ok(request.bytes)
+        }
+    };
+    let config = Config { concurrency: 20_000, ..Default::default() };
+    let (_server, client, to) = pair(&node, config, handler).await;
+    let mut calls = JoinSet::new();
+    for number in 0..10_000_u32 {
+        let client = client.clone();
+        calls.spawn(async move {
+            let bytes = number.to_le_bytes().to_vec();
+            assert_eq!(client.call_bytes(to, bytes.clone(), None).await.unwrap(), bytes);
+        });
+    }
+    while open.load(SeqCst) < 10_000 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    gate.add_permits(10_000);
+    while let Some(ended) = calls.join_next().await {
+        ended.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_drop_and_a_time_limit_end_the_handler() {
+    struct Ended(Arc<AtomicUsize>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let node = m3ipc::test::node();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&ended);
+    let handler = move |_request: Request| {
+        let ended = Ended(Arc::clone(&counter));
+        async move {
+            std::future::pending::<()>().await;
+            drop(ended);
+            Ok(Vec::new())
+        }
+    };
+    let (_server, client, to) = pair(&node, Config::default(), handler).await;
+    let timed = client.call_bytes(to, Vec::new(), Some(SOON)).await;
+    // The server's own end of the limit may come first.
+    assert!(
+        matches!(timed, Err(CallError::Taken(Reason::TimedOut) | CallError::Answered(_))),
+        "{timed:?}"
+    );
+    let dropped = tokio::time::timeout(SOON, client.call_bytes(to, Vec::new(), None)).await;
+    assert!(dropped.is_err());
+    while ended.load(SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_receive_takes_nothing() {
+    let node = m3ipc::test::node();
+    let (_first, two) = node.pair();
+    let one = node.vm().bind_additional(None).unwrap();
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    let to = one.address();
+    let timed = client.call_bytes(to, b"x".to_vec(), Some(SOON)).await;
+    assert_eq!(timed, Err(CallError::NotTaken(Reason::TimedOut)));
+    let waits = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_bytes(to, b"y".to_vec(), None).await }
+    });
+    tokio::time::sleep(SOON).await;
+    drop(one);
+    assert_eq!(waits.await.unwrap(), Err(CallError::NotTaken(Reason::Died)));
+    let gone = client.call_bytes(to, b"z".to_vec(), None).await;
+    assert_eq!(gone, Err(CallError::NotTaken(Reason::Died)));
+}
+
+#[tokio::test]
+async fn the_death_of_a_server_tells_what_it_took() {
+    let node = m3ipc::test::node();
+    let (_first, two) = node.pair();
+    let mut one = node.vm().bind_additional(None).unwrap();
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    let to = one.address();
+    let call = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_bytes(to, b"x".to_vec(), None).await }
+    });
+    let taker = tokio::task::spawn_blocking(move || {
+        one.receive_bytes(m3ipc::Source::Any, None).unwrap();
+        one
+    });
+    drop(taker.await.unwrap());
+    assert_eq!(call.await.unwrap(), Err(CallError::Taken(Reason::Died)));
+}
+
+#[tokio::test]
+async fn a_shutdown_refuses_what_has_not_begun() {
+    let node = m3ipc::test::node();
+    let handler = |request: Request| async move {
+        tokio::time::sleep(SOON).await;
+        Ok(request.bytes)
+    };
+    let config = Config { concurrency: 1, ..Default::default() };
+    let (server, client, to) = pair(&node, config, handler).await;
+    let mut calls = JoinSet::new();
+    for _ in 0..2 {
+        let client = client.clone();
+        calls.spawn(async move { client.call_bytes(to, b"x".to_vec(), None).await });
+    }
+    tokio::time::sleep(SOON / 2).await;
+    server.shutdown(Duration::from_secs(10)).await;
+    let mut results = calls.join_all().await;
+    results.sort_by_key(Result::is_err);
+    assert_eq!(results[0], Ok(b"x".to_vec()));
+    assert_eq!(results[1], Err(CallError::NotTaken(Reason::ShuttingDown)));
+}
+
+#[tokio::test]
+async fn a_panic_of_a_handler_is_an_answer() {
+    let node = m3ipc::test::node();
+    let handler = |_request: Request| async move { panic!("as the test wants") };
+    let (_server, client, to) = pair(&node, Config::default(), handler).await;
+    let ended = client.call_bytes(to, Vec::new(), None).await;
+    assert!(matches!(ended, Err(CallError::Answered(_))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_plain_call_reaches_the_same_handler() {
+    let node = m3ipc::test::node();
+    let (one, mut two) = node.pair();
+    let to = one.address();
+    let _server = Server::new(AsyncEndpoint::open(one).await.unwrap(), Config::default(), echo);
+    let plain = tokio::task::spawn_blocking(move || {
+        [0, 10, 40, 41, 100_000].map(|length| two.call(to, &vec![7; length], None).unwrap().len())
+    });
+    assert_eq!(plain.await.unwrap(), [0, 10, 40, 41, 100_000]);
+}
+
+#[tokio::test]
+async fn both_sides_call_each_other() {
+    let node = m3ipc::test::node();
+    let (one, two) = node.pair();
+    let (there, here) = (one.address(), two.address());
+    let one = Server::new(AsyncEndpoint::open(one).await.unwrap(), Config::default(), echo);
+    let two = Server::new(AsyncEndpoint::open(two).await.unwrap(), Config::default(), echo);
+    let mut calls = JoinSet::new();
+    for _ in 0..500 {
+        let (one, two) = (one.client(), two.client());
+        calls.spawn(async move { one.call_bytes(here, vec![1; 100], None).await });
+        calls.spawn(async move { two.call_bytes(there, vec![2; 100], None).await });
+    }
+    assert!(calls.join_all().await.iter().all(Result::is_ok));
+}
+
+#[tokio::test]
+async fn a_call_by_name_is_repeated_only_if_it_was_not_taken() {
+    let node = m3ipc::test::node();
+    let (one, two) = node.pair();
+    let vm = node.vm().clone();
+    let mut first = AsyncEndpoint::open(vm.bind_additional(None).unwrap()).await.unwrap();
+    first.name_attach("adder").await.unwrap();
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    let call = tokio::spawn(async move {
+        client.call_named::<_, u32>("adder", &20_u32, m3ipc_calls::Retry::default()).await
+    });
+    tokio::time::sleep(SOON).await;
+    drop(first); // it took nothing
+    let mut second = AsyncEndpoint::open(one).await.unwrap();
+    second.name_attach("adder").await.unwrap();
+    let add = m3ipc_calls::typed(|number: u32, _request| async move { Ok(number + 22) });
+    let _server = Server::new(second, Config::default(), add);
+    assert_eq!(call.await.unwrap(), Ok(42));
+}
+
+/// Trains that no honest peer sends: each ends the calls of that peer, and of no other.
+#[tokio::test]
+async fn a_hostile_client_harms_only_its_own_calls() {
+    let node = m3ipc::test::node();
+    let (one, two) = node.pair();
+    let hostile = node.vm().bind_additional(None).unwrap();
+    let to = one.address();
+    let _server = Server::new(AsyncEndpoint::open(one).await.unwrap(), Config::default(), echo);
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    let mut hostile = AsyncEndpoint::open(hostile).await.unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..300_u32 {
+        let length = random.usize(..200);
+        let mut train: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
+        if length >= 16 && round % 2 == 0 {
+            // A whole frame of each kind with any number.
+            train[..4].copy_from_slice(&u32::try_from(length - 16).unwrap().to_le_bytes());
+            train[4..8].copy_from_slice(&random.u32(1..8).to_le_bytes());
+        }
+        let message = Message::new(0x4D33_1000).with_bytes(&random.u64(..).to_le_bytes());
+        let sent = tokio::time::timeout(Duration::from_secs(10), hostile.send(to, &message, train));
+        sent.await.expect("the server receives").unwrap();
+        let bytes = round.to_le_bytes().to_vec();
+        assert_eq!(client.call_bytes(to, bytes.clone(), None).await, Ok(bytes));
+    }
+}
+
+/// A server that answers numbers it was never asked for.
+#[tokio::test]
+async fn an_answer_to_an_unknown_number_ends_the_calls_of_that_server() {
+    let node = m3ipc::test::node();
+    let (one, two) = node.pair();
+    let to = one.address();
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    let here = Address(2);
+    let mut hostile = AsyncEndpoint::open(one).await.unwrap();
+    let call = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_bytes(to, b"x".to_vec(), None).await }
+    });
+    hostile.receive_bytes(m3ipc::Source::Any).await.unwrap();
+    let mut train = vec![0; 16];
+    train[4] = 2;
+    train[8] = 99;
+    hostile.send(here, &Message::new(0x4D33_1000), train).await.unwrap();
+    assert_eq!(call.await.unwrap(), Err(CallError::Taken(Reason::PeerBroke)));
+}
+
+#[tokio::test]
+async fn a_hundred_megabytes_stream_in_both_directions_at_once() {
+    const BYTES: usize = 100 << 20;
+    let node = m3ipc::test::node();
+    let back = |mut request: Request| async move {
+        let mut count = 0_u64;
+        while let Some(piece) = request.next().await {
+            count += piece.len() as u64;
+            assert!(request.send(&piece).await);
+        }
+        Ok(count.to_le_bytes().to_vec())
+    };
+    let (_server, client, to) = pair(&node, Config::default(), back).await;
+    let mut call = client.open(to, Vec::new());
+    let piece: Vec<u8> = (0..1 << 20).map(|at: u32| at.to_le_bytes()[1]).collect();
+    let mut came = 0;
+    let mut sent = 0;
+    while sent < BYTES {
+        assert!(call.send(&piece[..piece.len() / 4]).await);
+        sent += piece.len() / 4;
+        let mut round = 0;
+        while round < piece.len() / 4 {
+            round += call.next().await.expect("the server sends it back").len();
+        }
+        came += round;
+    }
+    assert_eq!(
+        (came, call.answer().await.unwrap()),
+        (BYTES, (BYTES as u64).to_le_bytes().to_vec())
+    );
+}
+
+#[tokio::test]
+async fn a_stream_without_end_costs_its_credit_and_no_more() {
+    let node = m3ipc::test::node();
+    let endless = |request: Request| async move {
+        while request.send(&[1; 100_000]).await {}
+        Ok(Vec::new())
+    };
+    let (_server, client, to) = pair(&node, Config::default(), endless).await;
+    let mut call = client.open(to, Vec::new());
+    let mut bytes = 0;
+    while bytes < 10_000_000 {
+        bytes += call.next().await.expect("the stream goes on").len();
+    }
+    tokio::time::sleep(SOON).await;
+    drop(call);
+    // The client goes on with other calls.
+    let mut other = client.open(to, Vec::new());
+    assert!(other.next().await.is_some());
+}

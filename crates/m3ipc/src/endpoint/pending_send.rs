@@ -1,0 +1,117 @@
+//! A message in parts, for event loops: begin, poll, give up.
+//!
+//! It is a pending request without an answer: the take ends it. It claims its peer as a request
+//! does: see [`super::claims`].
+
+use super::Endpoint;
+use super::claims::ClaimState;
+use super::daemon_limit::NO_WAIT_NS;
+use super::pending::PendingRequest;
+use crate::error::SendError;
+use m3ipc_abi::{Address, LARGE_MAX_BYTES, Message};
+use m3ipc_link::{Cancelled, MessageKind};
+
+/// A message that the receiver has not taken yet.
+///
+/// Finish it with [`Endpoint::poll_send`]. A drop withdraws it, unless it was taken. It claims its
+/// peer: until it ends, any other message of the same endpoint to that peer fails with
+/// `RequestPending`. The example is at [`Endpoint::begin_send`].
+#[derive(Debug)]
+#[must_use = "a drop withdraws the message; finish it with poll_send"]
+pub struct PendingSend(PendingRequest);
+
+impl Endpoint {
+    /// Begins to send a message with a payload, without waiting for the receiver. An empty payload
+    /// is none. The steps are those of [`begin_request`](Self::begin_request).
+    ///
+    /// Two endpoints may send to each other in this way: neither waits, so neither call is a
+    /// deadlock.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let mut pending = client.begin_send(to, &Message::new(7), b"any length".to_vec())?;
+    /// assert!(!client.poll_send(&mut pending)?, "the server has not received");
+    /// let (received, bytes) = server.receive_bytes(Source::Any, None)?;
+    /// assert_eq!((received.is_request, &bytes[..]), (false, &b"any length"[..]));
+    /// assert!(client.poll_send(&mut pending)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError::RequestPending`] if another message to this peer is pending,
+    /// [`SendError::TooLong`], and others.
+    pub fn begin_send(
+        &mut self,
+        to: Address,
+        message: &Message,
+        bytes: Vec<u8>,
+    ) -> Result<PendingSend, SendError> {
+        self.begin_send_within(to, message, bytes, NO_WAIT_NS)
+    }
+
+    /// Begins to send. A first contact gives a running daemon `give_ns`.
+    pub(crate) fn begin_send_within(
+        &mut self,
+        to: Address,
+        message: &Message,
+        bytes: Vec<u8>,
+        give_ns: u64,
+    ) -> Result<PendingSend, SendError> {
+        if bytes.len() > LARGE_MAX_BYTES {
+            return Err(SendError::too_long(bytes.len()));
+        }
+        self.begin(MessageKind::Send, to, *message, bytes, give_ns)
+            .map(PendingSend)
+            .map_err(|fail| SendError::of(fail, to))
+    }
+
+    /// Whether the receiver has taken the message. If not, the endpoint's [descriptor](Self::fd),
+    /// if it is in use, becomes readable when there is more to see. The example is at
+    /// [`begin_send`](Self::begin_send).
+    ///
+    /// # Errors
+    /// [`SendError`]; the receiver did not take the message, and never will.
+    pub fn poll_send(&mut self, pending: &mut PendingSend) -> Result<bool, SendError> {
+        let to = pending.0.to;
+        let polled = self.poll_pending(&mut pending.0);
+        polled.map(|end| end.is_some()).map_err(|fail| SendError::of(fail, to))
+    }
+
+    /// Gives a message up, as its drop does. `true` if the receiver never takes it; `false` if the
+    /// receiver has taken it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let pending = client.begin_send(to, &Message::new(7), Vec::new())?;
+    /// assert!(client.withdraw(&pending));
+    /// assert!(server.try_receive(Source::Any).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn withdraw(&mut self, pending: &PendingSend) -> bool {
+        let pending = &pending.0;
+        if self.membership.check_bound().is_err() {
+            return false;
+        }
+        self.disarm();
+        let is_withdrawn = match pending.claim.set(ClaimState::Ended) {
+            ClaimState::Posted(message) => {
+                let is_withdrawn = message.canceller.cancel() == Ok(Cancelled::Withdrawn);
+                self.clear_request(pending.to, message, is_withdrawn);
+                is_withdrawn
+            }
+            ClaimState::Unposted => true,
+            ClaimState::Settled(end, _) => end.is_err(),
+            _ => false,
+        };
+        self.end_claim(pending.to, &pending.claim);
+        is_withdrawn
+    }
+}
