@@ -42,6 +42,7 @@ mod halves;
 mod handover;
 mod hot_set;
 mod inbox;
+mod interruption;
 mod membership;
 mod missing_links;
 mod notify;

@@ -261,6 +261,11 @@ impl Endpoint {
             self.waiter.set_mode(WaitMode::Awake);
             match m3ipc_sys::wait_any(&[(self.session.page().event_word(), before)], until_ns)? {
                 m3ipc_sys::WaitOutcome::Changed => {}
+                m3ipc_sys::WaitOutcome::Signal if !self.waiter.interruption().by_signal() => {}
+                m3ipc_sys::WaitOutcome::Limit if self.waiter.interruption().is_due() => {
+                    self.session.control_mut().request_later(&Request::Forget(open));
+                    return Err(Code::Intr.into());
+                }
                 m3ipc_sys::WaitOutcome::Signal => {
                     self.session.control_mut().request_later(&Request::Forget(open));
                     return Err(Code::Intr.into());
