@@ -24,7 +24,7 @@ impl Node {
     fn with<R: Send>(
         &self,
         py: Python<'_>,
-        step: impl Fn(&mut m3ipc::Node) -> Result<R, NodeError> + Send,
+        step: impl Fn(&mut m3ipc::Node) -> Result<R, NodeError> + Send + Sync,
     ) -> PyResult<R> {
         self.birth.check("node")?;
         let made = py.detach(|| {
