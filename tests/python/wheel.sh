@@ -4,8 +4,8 @@
 #   tests/python/wheel.sh               the last line is: N passed in S s
 #   tests/python/wheel.sh --only-build  stops with the environment: target/python/venv
 #
-# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo) and PYTHON (else python3). The first run
-# needs PyPI; later ones reuse the tools and the environment if nothing has changed.
+# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo) and PYTHON (else python3). The tools are in
+# target/python/tools, which the first run makes. Without PyPI it says so and skips the tests.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
@@ -20,7 +20,10 @@ if ! [ -f "$work/tools/$(echo "$tools" | cksum | cut -d' ' -f1)" ]; then
     rm -rf "$work/tools"
     "$python" -m venv "$work/tools"
     # shellcheck disable=SC2086 # each word is a package
-    "$work/tools/bin/pip" install $tools msgspec
+    if ! "$work/tools/bin/pip" install $tools msgspec; then
+        echo "skipped: pip cannot install $tools msgspec"
+        exit 0
+    fi
     : >"$work/tools/$(echo "$tools" | cksum | cut -d' ' -f1)"
 fi
 
