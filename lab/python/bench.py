@@ -4,7 +4,8 @@
     target/python/tools/bin/pip --python target/python/venv/bin/python install pyzmq
     target/python/venv/bin/python lab/python/bench.py
 
-A library that is absent is left out. Each row is the median of the rounds, which take turns: all mechanisms once, then again.
+A library that is absent is left out. Each row is the median of the rounds, which take turns: all
+mechanisms once, then again.
 """
 import multiprocessing
 import os

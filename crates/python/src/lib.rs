@@ -6,8 +6,8 @@
 //!           └ the crate m3ipc
 //! ```
 //!
-//! Waits release the interpreter lock, and ask Python after each signal whether they go on. Bytes of
-//! blocks are read and written by Python through the buffer protocol alone: Rust makes no slice of
+//! Waits release the interpreter lock, and ask Python after each signal whether they go on. Python
+//! reads and writes the bytes of blocks through the buffer protocol alone: Rust makes no slice of
 //! them, since every member of the area may write at any time.
 
 mod anchor;

@@ -19,8 +19,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Makes a step on the connection without the interpreter lock. A connection that ended with its
-    /// daemon is replaced, and the step repeated: each step has the same effect twice as once.
+    /// Makes a step on the connection without the interpreter lock. A connection that ended with
+    /// its daemon is replaced, and the step repeated: each step may be repeated.
     fn with<R: Send>(
         &self,
         py: Python<'_>,

@@ -155,7 +155,8 @@ def test_give_and_accept(pair):
 
 
 @pytest.mark.parametrize("data", [
-    b"", b"\xff\xff\xff\xff", b"\x02\x00\x00\x00[]", b"\x02\x00\x00\x00{}", b"\x03\x00\x00\x00\xff\xff\xff",
+    b"", b"\xff\xff\xff\xff", b"\x02\x00\x00\x00[]", b"\x02\x00\x00\x00{}",
+    b"\x03\x00\x00\x00\xff\xff\xff",
     json.dumps({"a": [["00" * 32, "<f8", [10]]]}).encode(),
     json.dumps({"a": [1]}).encode(), json.dumps({"a": 5}).encode(),
     json.dumps({"a": [["zz", "<f8", [10]]]}).encode(), b"[" * 100_000,
@@ -176,8 +177,8 @@ def test_a_wrong_list_of_arrays_is_an_error_at_its_use(serving, data):
 
 
 @pytest.mark.parametrize("dtype, shape", [
-    ("<f8", [1 << 40]), ("<f8", [-1]), ("|O", [1]), ("<f8", [2.5]), ("<f8", [[1]]), ("nonsense", [1]),
-    ("<f8", [1] * 65), ("<f8", [1 << 62, 1 << 62]), (5, [1]), ("<f8", [True]),
+    ("<f8", [1 << 40]), ("<f8", [-1]), ("|O", [1]), ("<f8", [2.5]), ("<f8", [[1]]),
+    ("nonsense", [1]), ("<f8", [1] * 65), ("<f8", [1 << 62, 1 << 62]), (5, [1]), ("<f8", [True]),
 ])
 def test_a_claim_beyond_the_block_is_refused(pair, dtype, shape):
     server, client = pair

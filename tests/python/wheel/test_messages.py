@@ -66,7 +66,7 @@ def test_bytes_of_another_type_are_no_value(serving):
 
 def test_send_and_receive_from_one_endpoint(pair):
     server, client = pair
-    thread = threading.Thread(target=client.send, args=(server.address, b"data"), kwargs={"type": 3})
+    thread = threading.Thread(target=lambda: client.send(server.address, b"data", type=3))
     thread.start()
     message = server.receive(client.address, timeout=30)
     thread.join()

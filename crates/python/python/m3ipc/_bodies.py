@@ -130,7 +130,8 @@ def accept(endpoint: Any, source: int, data: bytes) -> tuple[Any, ...]:
     for claim in claims:
         try:
             name, dtype, shape = claim
-            found.append(arrays.of_claim(endpoint.accept(source, bytes.fromhex(name)), dtype, shape))
+            block = endpoint.accept(source, bytes.fromhex(name))
+            found.append(arrays.of_claim(block, dtype, shape))
         except (ValueError, TypeError) as error:
             found.append(_broken(source, error))
         except Error as error:

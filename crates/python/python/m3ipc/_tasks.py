@@ -87,7 +87,7 @@ def hints_of(function: Any) -> dict[str, Any]:
 
 
 def annotated(value: Any, hint: Any) -> Any:
-    """The plain value as its annotation wants it, if that is a dataclass or a tuple of plain types."""
+    """The plain value as its annotation wants it, if that is a dataclass or a tuple."""
     kind = typing.get_origin(hint) or hint
     if dataclasses.is_dataclass(kind) or (kind in (tuple, set) and isinstance(value, list)):
         try:

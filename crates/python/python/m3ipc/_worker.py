@@ -87,7 +87,9 @@ def outgoing(endpoint: Any, results: list[Any]) -> tuple[dict[str, Any], list[Ar
         array = Array(block, view.dtype, view.shape)
         del view
         # A view elsewhere would still write the block.
-        arrays.append(array if block.exports == 0 else _bodies.copied(endpoint, None, array.numpy()))
+        if block.exports:
+            array = _bodies.copied(endpoint, None, array.numpy())
+        arrays.append(array)
     return result, arrays
 
 

@@ -121,7 +121,7 @@ class AsyncEndpoint:
         timeout: float | None = None,
         codec: Codec | None = None,
     ) -> None:
-        """Sends a message, and returns when the peer has taken it. Repeats while it is not ready."""
+        """Sends a message, and returns when the peer has taken it."""
         pause = _PAUSE_FIRST
         try:
             async with asyncio.timeout(timeout):
@@ -174,7 +174,7 @@ class AsyncEndpoint:
         if isinstance(error, Error):
             return error
         whom = "the endpoint" if peer is None else f"endpoint {peer}"
-        text = f"the time limit passed during the wait for {whom}; repeat the call or raise the limit"
+        text = f"the time limit passed during the wait for {whom}; repeat it or raise the limit"
         return _make(op, -61, text, peer)
 
     async def _ready(self) -> None:

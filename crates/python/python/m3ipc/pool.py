@@ -241,7 +241,8 @@ class Pool:
             self._ended += 1
             if self._ended >= _STARTS_MAX:
                 code = worker.process.returncode
-                raise WorkerDied(f"{_STARTS_MAX} workers ended at their start, with exit code {code}")
+                text = f"{_STARTS_MAX} workers ended at their start, with exit code {code}"
+                raise WorkerDied(text)
         self._start_worker()
 
     def _begin(self, worker: _Worker, task: _Task) -> None:
