@@ -92,8 +92,16 @@ def serve_zmq(address):
     socket.send(b"")
 
 
+def quietly(target, *arguments):
+    """Runs a server until its client ends."""
+    try:
+        target(*arguments)
+    except (EOFError, KeyboardInterrupt, m3ipc.Error):
+        pass
+
+
 def process(spawn, target, *arguments):
-    made = spawn.Process(target=target, args=arguments, daemon=True)
+    made = spawn.Process(target=quietly, args=(target, *arguments), daemon=True)
     made.start()
     return made
 
