@@ -22,6 +22,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CALLS = int(os.environ.get("CALLS", "5000"))
 BIG = 12_500_000  # items of 8 bytes: 100 MB
 BYTES = b"x" * 48
+INSIDE, ARRAY = 1, 2  # types of requests: a message of 48 bytes as in C, with 40 for the caller
 
 
 def median_us(step, count):
@@ -47,10 +48,12 @@ def serve_m3(vm):
     pin(1)
     server = m3ipc.Node().vm(vm).bind(name="server")
     for request in server:
-        if request.arrays:
-            server.reply(request.source, request.array)
+        if request.type == INSIDE:
+            request.reply(inline=request.inline)
+        elif request.type == ARRAY:
+            request.reply(request.array)
         else:
-            server.reply(request.source, request.data)
+            request.reply(request.data)
 
 
 def serve_pipe(pipe):
@@ -113,13 +116,14 @@ def main():
     client = vm.bind()
     process(spawn, serve_m3, vm.name)
     to = client.locate("server", timeout=20)
-    calls = {"m3ipc": lambda: client.call(to, BYTES)}
+    calls = {"m3ipc": lambda: client.call(to, BYTES),
+             "m3ipc, inside the message": lambda: client.call(to, type=INSIDE, inline=BYTES[:40])}
     hands = {}
     array = [client.array(BIG, to=to)]
     array[0][:] = 1.0
 
     def hand():
-        array[0] = client.call(to, array[0]).array
+        array[0] = client.call(to, array[0], type=ARRAY).array
 
     hands["m3ipc array, there and back"] = hand
 
@@ -179,7 +183,7 @@ def main():
     results = {}
     for _ in range(ROUNDS):
         for name, step in calls.items():
-            count = CALLS if name == "m3ipc" else max(CALLS // 10, 10)
+            count = CALLS if name.startswith("m3ipc") else max(CALLS // 10, 10)
             results.setdefault(("call of 48 bytes", name), []).append(median_us(step, count))
         for name, step in hands.items():
             count = 200 if name.startswith("m3ipc") else 3 if "Pipe, one" in name else 50

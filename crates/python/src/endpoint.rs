@@ -93,10 +93,14 @@ impl Endpoint {
         to: i32,
         body: Option<&Bound<'_, PyAny>>,
         m_type: i32,
+        inline: Option<&[u8]>,
     ) -> PyResult<()> {
         match raw(body) {
-            Some(bytes) => slf.get().reply_raw(slf.py(), to, bytes, m_type, &[]),
+            Some(bytes) => {
+                slf.get().reply_raw(slf.py(), to, bytes, m_type, inline.unwrap_or_default())
+            }
             None => {
+                refuse(inline)?;
                 let reply = bodies!(slf.py(), "reply")?;
                 reply.call1((slf, to, body, m_type)).map(drop)
             }
@@ -179,6 +183,14 @@ fn raw<'a>(body: Option<&'a Bound<'_, PyAny>>) -> Option<&'a [u8]> {
     }
 }
 
+/// Fails if bytes inside the message go with a body that is no bytes.
+fn refuse(inline: Option<&[u8]>) -> PyResult<()> {
+    match inline {
+        None => Ok(()),
+        Some(_) => Err(PyValueError::new_err("inline goes with a body of bytes alone")),
+    }
+}
+
 fn message_of(m_type: i32, inline: &[u8]) -> PyResult<m3ipc::Message> {
     let mut message = m3ipc::Message::new(m_type);
     let Some(place) = message.payload.get_mut(..inline.len()) else {
@@ -229,7 +241,10 @@ impl Endpoint {
         self.enter(py, |bound| Ok(bound.endpoint.is_bound())).unwrap_or(false)
     }
 
-    #[pyo3(signature = (to, body=None, *, r#type=0, timeout=None, returns=None, codec=None))]
+    #[pyo3(signature = (
+        to, body=None, *, r#type=0, timeout=None, returns=None, codec=None, inline=None
+    ))]
+    #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn call(
         slf: &Bound<'_, Self>,
         to: i32,
@@ -238,21 +253,25 @@ impl Endpoint {
         timeout: Option<f64>,
         returns: Option<&Bound<'_, PyAny>>,
         codec: Option<&Bound<'_, PyAny>>,
+        inline: Option<&[u8]>,
     ) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         match raw(body) {
             Some(bytes) if returns.is_none() => {
-                let answer = Self::call_raw(slf, to, bytes, r#type, timeout, &[])?;
+                let inline = inline.unwrap_or_default();
+                let answer = Self::call_raw(slf, to, bytes, r#type, timeout, inline)?;
                 Ok(Py::new(py, answer)?.into_any())
             }
             _ => {
+                refuse(inline)?;
                 let call = bodies!(py, "call")?;
                 Ok(call.call1((slf, to, body, r#type, timeout, returns, codec))?.unbind())
             }
         }
     }
 
-    #[pyo3(signature = (to, body=None, *, r#type=0, timeout=None, codec=None))]
+    #[pyo3(signature = (to, body=None, *, r#type=0, timeout=None, codec=None, inline=None))]
+    #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn send(
         slf: &Bound<'_, Self>,
         to: i32,
@@ -260,10 +279,15 @@ impl Endpoint {
         r#type: i32,
         timeout: Option<f64>,
         codec: Option<&Bound<'_, PyAny>>,
+        inline: Option<&[u8]>,
     ) -> PyResult<()> {
         match raw(body) {
-            Some(bytes) => slf.get()._send(slf.py(), to, bytes, r#type, timeout, &[]),
+            Some(bytes) => {
+                let inline = inline.unwrap_or_default();
+                slf.get()._send(slf.py(), to, bytes, r#type, timeout, inline)
+            }
             None => {
+                refuse(inline)?;
                 let send = bodies!(slf.py(), "send")?;
                 send.call1((slf, to, body, r#type, timeout, codec)).map(drop)
             }
@@ -279,14 +303,15 @@ impl Endpoint {
         Self::receive_within(slf, source, of_seconds(timeout)?)
     }
 
-    #[pyo3(name = "reply", signature = (to, body=None, *, r#type=0))]
+    #[pyo3(name = "reply", signature = (to, body=None, *, r#type=0, inline=None))]
     fn reply_to(
         slf: &Bound<'_, Self>,
         to: i32,
         body: Option<&Bound<'_, PyAny>>,
         r#type: i32,
+        inline: Option<&[u8]>,
     ) -> PyResult<()> {
-        Self::reply(slf, to, body, r#type)
+        Self::reply(slf, to, body, r#type, inline)
     }
 
     fn _call(

@@ -146,13 +146,19 @@ impl Message {
         Ok(decode.call1((slf, into, codec))?.unbind())
     }
 
-    #[pyo3(signature = (body=None, *, r#type=0))]
-    fn reply(&self, py: Python<'_>, body: Option<&Bound<'_, PyAny>>, r#type: i32) -> PyResult<()> {
+    #[pyo3(signature = (body=None, *, r#type=0, inline=None))]
+    fn reply(
+        &self,
+        py: Python<'_>,
+        body: Option<&Bound<'_, PyAny>>,
+        r#type: i32,
+        inline: Option<&[u8]>,
+    ) -> PyResult<()> {
         if !self.delivery.is_request {
             let text = "nobody waits for an answer to this message: it is no request";
             return Err(PyTypeError::new_err(text));
         }
-        Endpoint::reply(self.endpoint.bind(py), self.message.source.0, body, r#type)
+        Endpoint::reply(self.endpoint.bind(py), self.message.source.0, body, r#type, inline)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

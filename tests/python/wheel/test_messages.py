@@ -28,6 +28,16 @@ def test_bytes_of_any_length_arrive_whole(serving, length):
     assert not answer.is_request
 
 
+def test_forty_bytes_go_inside_the_message(serving):
+    to, client = serving(lambda message: message.reply(type=2, inline=message.inline[::-1]))
+    answer = client.call(to, inline=b"abc")
+    assert (answer.inline, answer.data, answer.type) == (bytes(37) + b"cba", b"", 2)
+    with pytest.raises(ValueError, match="40 bytes"):
+        client.call(to, inline=bytes(41))
+    with pytest.raises(ValueError, match="alone"):
+        client.call(to, Add(1, 2), inline=b"x")
+
+
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_each_buffer_of_bytes_is_sent_as_bytes(serving, kind):
     to, client = serving(lambda message: message.reply(message.data))

@@ -123,7 +123,7 @@ class Message:
     def decode(self, into: builtins.type[_T], *, codec: Codec | None = None) -> _T:
         """The typed value in the bytes. `DecodeError` if they are no such value."""
 
-    def reply(self, body: Any = None, *, type: int = 0) -> None:
+    def reply(self, body: Any = None, *, type: int = 0, inline: bytes | None = None) -> None:
         """Answers the request. Never waits. `NotWaiting` if the sender has given up."""
 
 @final
@@ -136,6 +136,9 @@ class Endpoint:
 
     The body of a message is bytes, an `Array` or a list of them, a numpy array (which is copied
     once), a `Block`, or a value for the codec: dataclasses, lists, dicts, numbers, text in them.
+
+    Up to 40 bytes may go inside the message, as `inline`: for programs in C, and for the quickest
+    calls. Their length does not travel; the receiver sees 40 bytes.
 
     Time limits are in seconds: `None` for none, 0 for a call that may not wait. Waits release the
     interpreter lock. In the main thread a signal handler runs during the wait; the wait goes on
@@ -168,6 +171,7 @@ class Endpoint:
         timeout: float | None = None,
         returns: None = None,
         codec: Codec | None = None,
+        inline: bytes | None = None,
     ) -> Message: ...
     @overload
     def call(
@@ -179,6 +183,7 @@ class Endpoint:
         timeout: float | None = None,
         returns: builtins.type[_T],
         codec: Codec | None = None,
+        inline: None = None,
     ) -> _T:
         """Sends a request and waits for the answer; with `returns`, for its typed value.
 
@@ -193,6 +198,7 @@ class Endpoint:
         type: int = 0,
         timeout: float | None = None,
         codec: Codec | None = None,
+        inline: bytes | None = None,
     ) -> None:
         """Sends a message, and returns when the peer has taken it."""
 
@@ -202,7 +208,9 @@ class Endpoint:
     def try_receive(self, source: int | None = None) -> Message | None:
         """A message that is there now, or None."""
 
-    def reply(self, to: int, body: Any = None, *, type: int = 0) -> None:
+    def reply(
+        self, to: int, body: Any = None, *, type: int = 0, inline: bytes | None = None
+    ) -> None:
         """Answers the request of an endpoint. Never waits."""
 
     def notify(self, to: int) -> None:
