@@ -1,5 +1,8 @@
 //! Endpoints: the verbs, their parts for event loops, and blocks.
 
+mod body;
+mod owned;
+
 use crate::anchor::Anchor;
 use crate::block::{self, Block, Given};
 use crate::error::Fault;
@@ -7,29 +10,12 @@ use crate::fork::Birth;
 use crate::message::{Delivery, Message, bodies};
 use crate::node::{busy, closed};
 use crate::timeout::of_seconds;
-use m3ipc::{
-    ANY, Address, Area, AreaConfig, AreaError, BlockLifetime, Code, PendingRequest, ReceiveError,
-    Source, Timeout,
-};
-use pyo3::exceptions::PyValueError;
+use body::{message_of, raw, refuse};
+use m3ipc::{ANY, Address, AreaError, Code, PendingRequest, ReceiveError, Source, Timeout};
+use owned::Owned;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The least limit of an area that an endpoint makes for its blocks, in bytes.
-const AREA_LEAST_BYTES: u64 = 256 << 20;
-/// Areas with single peers that an endpoint keeps for their next block.
-const PAIR_AREAS_MAX: usize = 16;
-
-/// An endpoint and the areas of its blocks.
-struct Owned {
-    endpoint: m3ipc::Endpoint,
-    /// The newest areas last, each with its peer; `ANY` stands for the whole VM.
-    areas: Vec<(Address, Area)>,
-    /// Ends last.
-    _anchor: Arc<Anchor>,
-}
 
 /// A bound endpoint.
 #[pyclass(frozen, module = "m3ipc", weakref)]
@@ -135,7 +121,7 @@ impl Endpoint {
         let (answer, data, block) = slf.get().enter(slf.py(), |bound| {
             let called = bound.endpoint.sendrec_long_bytes(to, &message, bytes, limit);
             let (answer, data) = called.map_err(|error| Fault::from(error).with(to))?;
-            Ok((answer, data, bound.endpoint.take_block()?))
+            Ok((answer, data, bound.endpoint.take_block()))
         })?;
         Message::of(slf, answer, &data, Delivery::default(), block)
     }
@@ -149,7 +135,7 @@ impl Endpoint {
         let (received, data, block) = slf.get().enter(slf.py(), |bound| {
             let received = bound.endpoint.receive_bytes(source, limit);
             let (received, data) = received.map_err(|error| of_receive(error, source))?;
-            Ok((received, data, bound.endpoint.take_block()?))
+            Ok((received, data, bound.endpoint.take_block()))
         })?;
         Message::of(slf, received.message, &data, Delivery::of(&received), block)
     }
@@ -172,56 +158,6 @@ fn ask_handlers(raised: &Mutex<Option<PyErr>>) -> bool {
             true
         }
     })
-}
-
-/// The bytes of a body that needs no conversion.
-fn raw<'a>(body: Option<&'a Bound<'_, PyAny>>) -> Option<&'a [u8]> {
-    match body {
-        None => Some(&[]),
-        // Only `bytes`: other buffers may change while the interpreter lock is released.
-        Some(body) => body.cast_exact::<PyBytes>().ok().map(|bytes| bytes.as_bytes()),
-    }
-}
-
-/// Fails if bytes inside the message go with a body that is no bytes.
-fn refuse(inline: Option<&[u8]>) -> PyResult<()> {
-    match inline {
-        None => Ok(()),
-        Some(_) => Err(PyValueError::new_err("inline goes with a body of bytes alone")),
-    }
-}
-
-fn message_of(m_type: i32, inline: &[u8]) -> PyResult<m3ipc::Message> {
-    let mut message = m3ipc::Message::new(m_type);
-    let Some(place) = message.payload.get_mut(..inline.len()) else {
-        let text = format!("{} bytes do not fit into the 40 bytes of inline", inline.len());
-        return Err(PyValueError::new_err(text));
-    };
-    place.copy_from_slice(inline);
-    Ok(message)
-}
-
-impl Owned {
-    fn allocate(&mut self, nbytes: u64, to: Address) -> Result<m3ipc::Block, AreaError> {
-        let own = self.areas.iter().rev().filter(|(peer, _)| *peer == to);
-        for (_, area) in own {
-            match self.endpoint.allocate(area, nbytes, BlockLifetime::Short) {
-                Err(AreaError::Full(_)) => {}
-                other => return other,
-            }
-        }
-        let limit = AREA_LEAST_BYTES.max(nbytes.saturating_mul(2).saturating_add(1 << 20));
-        let config = if to == ANY { AreaConfig::vm(limit) } else { AreaConfig::pair(limit, to) };
-        let area = self.endpoint.create_area(&config)?;
-        let block = self.endpoint.allocate(&area, nbytes, BlockLifetime::Short)?;
-        // An area without a handle here ends after its blocks.
-        self.areas.retain(|(peer, _)| *peer != to);
-        self.areas.push((to, area));
-        if self.areas.len() > PAIR_AREAS_MAX {
-            self.areas.remove(0);
-        }
-        Ok(block)
-    }
 }
 
 #[pymethods]
@@ -404,7 +340,7 @@ impl Endpoint {
         let source = source.map_or(Source::Any, |source| Source::from(Address(source)));
         let found = slf.get().enter(slf.py(), |bound| {
             match bound.endpoint.receive_bytes(source, Timeout::NoWait) {
-                Ok((received, data)) => Ok(Some((received, data, bound.endpoint.take_block()?))),
+                Ok((received, data)) => Ok(Some((received, data, bound.endpoint.take_block()))),
                 Err(ReceiveError::WouldBlock(_)) => Ok(None),
                 Err(error) => Err(of_receive(error, source)),
             }
@@ -440,7 +376,7 @@ impl Endpoint {
                 Ok(None) => Ok(None),
                 Ok(Some((answer, data))) => {
                     *request = None;
-                    Ok(Some((answer, data, bound.endpoint.take_block()?)))
+                    Ok(Some((answer, data, bound.endpoint.take_block())))
                 }
                 Err(error) => {
                     *request = None;
@@ -551,7 +487,7 @@ impl Endpoint {
                 "call" => endpoint
                     .sendrec_block(to, &message, inner, limit)
                     .map_err(|unsent| block::unsent(block, unsent))
-                    .and_then(|answer| Ok(Some((answer, endpoint.take_block()?)))),
+                    .map(|answer| Some((answer, endpoint.take_block()))),
                 "reply" => endpoint
                     .reply_block(to, &message, inner)
                     .map(|()| None)

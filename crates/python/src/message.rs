@@ -2,7 +2,8 @@
 
 use crate::block::Block;
 use crate::endpoint::Endpoint;
-use m3ipc::Received;
+use crate::error::Fault;
+use m3ipc::{AreaError, Received};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
@@ -31,7 +32,8 @@ pub struct Message {
     message: m3ipc::Message,
     data: Py<PyBytes>,
     delivery: Delivery,
-    block: Option<Py<Block>>,
+    /// Or why it was not accepted: a bad block must not hide its message.
+    block: Result<Option<Py<Block>>, AreaError>,
     arrays: Py<PyTuple>,
     endpoint: Py<Endpoint>,
 }
@@ -56,7 +58,7 @@ impl Message {
         message: m3ipc::Message,
         data: &[u8],
         delivery: Delivery,
-        block: Option<m3ipc::Block>,
+        block: Result<Option<m3ipc::Block>, AreaError>,
     ) -> PyResult<Self> {
         let py = endpoint.py();
         let data = PyBytes::new(py, data);
@@ -66,7 +68,10 @@ impl Message {
         } else {
             PyTuple::empty(py)
         };
-        let block = block.map(|block| Py::new(py, Block::of(block))).transpose()?;
+        let block = match block {
+            Ok(block) => Ok(block.map(|block| Py::new(py, Block::of(block))).transpose()?),
+            Err(error) => Err(error),
+        };
         Ok(Self {
             message,
             data: data.unbind(),
@@ -116,8 +121,11 @@ impl Message {
     }
 
     #[getter]
-    fn block(&self, py: Python<'_>) -> Option<Py<Block>> {
-        self.block.as_ref().map(|block| block.clone_ref(py))
+    fn block(&self, py: Python<'_>) -> PyResult<Option<Py<Block>>> {
+        match &self.block {
+            Ok(block) => Ok(block.as_ref().map(|block| block.clone_ref(py))),
+            Err(error) => Err(Fault::from(error.clone()).with(self.message.source).into()),
+        }
     }
 
     #[getter]

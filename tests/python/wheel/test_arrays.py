@@ -179,6 +179,7 @@ def test_a_wrong_list_of_arrays_is_an_error_at_its_use(serving, data):
 @pytest.mark.parametrize("dtype, shape", [
     ("<f8", [1 << 40]), ("<f8", [-1]), ("|O", [1]), ("<f8", [2.5]), ("<f8", [[1]]),
     ("nonsense", [1]), ("<f8", [1] * 65), ("<f8", [1 << 62, 1 << 62]), (5, [1]), ("<f8", [True]),
+    ("S99999999999999999999", [1]), ("i4,i4", [1]), ("(2,)i4", [1]),
 ])
 def test_a_claim_beyond_the_block_is_refused(pair, dtype, shape):
     server, client = pair

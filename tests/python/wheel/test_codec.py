@@ -47,6 +47,7 @@ def test_one_form_of_bytes(monkeypatch):
 
 @pytest.mark.parametrize("data", [
     b"", b"{", b"[]", b"{}", b'{"data": 5}', b'{"data": "!"}', b'{"data": "", "tags": 1}', b"\xff",
+    b'{"data": "", "x": ' + b"[" * 100_000,
 ])
 def test_other_bytes_are_refused(json, data):
     with pytest.raises(DecodeError):

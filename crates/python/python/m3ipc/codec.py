@@ -60,7 +60,7 @@ class Json:
             return _checked(msgspec.json.decode, data, into)
         try:
             return _typed(json.loads(data), into, "$")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DecodeError(str(error)) from None
 
 
@@ -83,7 +83,7 @@ class MessagePack:
 def _checked(decode: Any, data: bytes, into: Any) -> Any:
     try:
         return decode(data, type=into)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(str(error)) from None
 
 
