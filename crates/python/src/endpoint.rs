@@ -5,10 +5,9 @@ mod owned;
 
 use crate::anchor::Anchor;
 use crate::block::{self, Block, Given};
-use crate::error::Fault;
+use crate::error::{Fault, busy, closed};
 use crate::fork::Birth;
 use crate::message::{Delivery, Message, bodies};
-use crate::node::{busy, closed};
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
 use m3ipc::{ANY, Address, AreaError, Code, PendingRequest, ReceiveError, Source, Timeout};
@@ -73,8 +72,8 @@ impl Endpoint {
         fault.into()
     }
 
-    /// Sends a reply; also for [`Message::reply`].
-    pub fn reply(
+    /// Sends a reply.
+    fn reply(
         slf: &Bound<'_, Self>,
         to: i32,
         body: Option<&Bound<'_, PyAny>>,
@@ -123,7 +122,7 @@ impl Endpoint {
             let (answer, data) = called.map_err(|error| Fault::from(error).with(to))?;
             Ok((answer, data, bound.endpoint.take_block()))
         })?;
-        Message::of(slf, answer, &data, Delivery::default(), block)
+        Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block)
     }
 
     fn receive_within(
@@ -137,8 +136,25 @@ impl Endpoint {
             let (received, data) = received.map_err(|error| of_receive(error, source))?;
             Ok((received, data, bound.endpoint.take_block()))
         })?;
-        Message::of(slf, received.message, &data, Delivery::of(&received), block)
+        Message::of(
+            (slf.as_any(), reply_by),
+            received.message,
+            &data,
+            Delivery::of(&received),
+            block,
+        )
     }
+}
+
+/// Replies by an endpoint: see [`Message`].
+fn reply_by(
+    endpoint: &Bound<'_, PyAny>,
+    to: i32,
+    body: Option<&Bound<'_, PyAny>>,
+    m_type: i32,
+    inline: Option<&[u8]>,
+) -> PyResult<()> {
+    Endpoint::reply(endpoint.cast()?, to, body, m_type, inline)
 }
 
 fn of_receive(error: ReceiveError, source: Source) -> Fault {
@@ -346,7 +362,14 @@ impl Endpoint {
             }
         })?;
         let Some((received, data, block)) = found else { return Ok(None) };
-        Message::of(slf, received.message, &data, Delivery::of(&received), block).map(Some)
+        Message::of(
+            (slf.as_any(), reply_by),
+            received.message,
+            &data,
+            Delivery::of(&received),
+            block,
+        )
+        .map(Some)
     }
 
     fn _begin(
@@ -385,7 +408,7 @@ impl Endpoint {
             }
         })?;
         let Some((answer, data, block)) = polled else { return Ok(None) };
-        Message::of(slf, answer, &data, Delivery::default(), block).map(Some)
+        Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block).map(Some)
     }
 
     fn _abandon(&self, py: Python<'_>, pending: &Pending) -> PyResult<()> {
@@ -505,7 +528,8 @@ impl Endpoint {
         match sent? {
             None => Ok(None),
             Some((answer, block)) => {
-                Message::of(slf, answer, &[], Delivery::default(), block).map(Some)
+                Message::of((slf.as_any(), reply_by), answer, &[], Delivery::default(), block)
+                    .map(Some)
             }
         }
     }

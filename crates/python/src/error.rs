@@ -54,6 +54,23 @@ from_errors! {
     AreaError = "block",
 }
 
+/// The failure of a second thread.
+pub fn busy(what: &str) -> Fault {
+    let text = format!(
+        "another thread is in a call on this {what}; give each thread its own: Vm.bind in each"
+    );
+    Fault::new(what_op(what), Code::NotReady, text)
+}
+
+/// The failure of a call after `close`.
+pub fn closed(what: &str) -> Fault {
+    Fault::new(what_op(what), Code::NotBind, format!("this {what} is closed; make another one"))
+}
+
+fn what_op(what: &str) -> &'static str {
+    if what == "node" { "node" } else { "endpoint" }
+}
+
 impl From<Fault> for PyErr {
     fn from(fault: Fault) -> Self {
         static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();

@@ -1,7 +1,6 @@
 //! A message as Python sees it.
 
 use crate::block::Block;
-use crate::endpoint::Endpoint;
 use crate::error::Fault;
 use m3ipc::{AreaError, Received};
 use pyo3::exceptions::PyTypeError;
@@ -26,6 +25,10 @@ impl Delivery {
     }
 }
 
+/// How an endpoint, which is the first argument, replies to an address.
+pub type Replies =
+    fn(&Bound<'_, PyAny>, i32, Option<&Bound<'_, PyAny>>, i32, Option<&[u8]>) -> PyResult<()>;
+
 /// A message, an answer or a notification.
 #[pyclass(frozen, module = "m3ipc")]
 pub struct Message {
@@ -35,7 +38,8 @@ pub struct Message {
     /// Or why it was not accepted: a bad block must not hide its message.
     block: Result<Option<Py<Block>>, AreaError>,
     arrays: Py<PyTuple>,
-    endpoint: Py<Endpoint>,
+    endpoint: Py<PyAny>,
+    replies: Replies,
 }
 
 /// A function of the module `m3ipc._bodies`.
@@ -54,7 +58,7 @@ const ARRAYS: &[u8] = b"m3py\x01";
 impl Message {
     /// The message that an endpoint took. Accepts the arrays that came with it.
     pub fn of(
-        endpoint: &Bound<'_, Endpoint>,
+        (endpoint, replies): (&Bound<'_, PyAny>, Replies),
         message: m3ipc::Message,
         data: &[u8],
         delivery: Delivery,
@@ -79,6 +83,7 @@ impl Message {
             block,
             arrays: arrays.unbind(),
             endpoint: endpoint.clone().unbind(),
+            replies,
         })
     }
 }
@@ -134,7 +139,7 @@ impl Message {
     }
 
     #[getter]
-    fn endpoint(&self, py: Python<'_>) -> Py<Endpoint> {
+    fn endpoint(&self, py: Python<'_>) -> Py<PyAny> {
         self.endpoint.clone_ref(py)
     }
 
@@ -166,7 +171,7 @@ impl Message {
             let text = "nobody waits for an answer to this message: it is no request";
             return Err(PyTypeError::new_err(text));
         }
-        Endpoint::reply(self.endpoint.bind(py), self.message.source.0, body, r#type, inline)
+        (self.replies)(self.endpoint.bind(py), self.message.source.0, body, r#type, inline)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {

@@ -2,9 +2,9 @@
 
 use crate::anchor;
 use crate::endpoint::Endpoint;
-use crate::error::Fault;
+use crate::error::{Fault, busy, closed};
 use crate::fork::Birth;
-use m3ipc::{Code, NodeError, VmConfig, VmLife};
+use m3ipc::{NodeError, VmConfig, VmLife};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -41,23 +41,6 @@ impl Node {
         });
         Ok(made?)
     }
-}
-
-/// The failure of a second thread.
-pub fn busy(what: &str) -> Fault {
-    let text = format!(
-        "another thread is in a call on this {what}; give each thread its own: Vm.bind in each"
-    );
-    Fault::new(what_op(what), Code::NotReady, text)
-}
-
-/// The failure of a call after `close`.
-pub fn closed(what: &str) -> Fault {
-    Fault::new(what_op(what), Code::NotBind, format!("this {what} is closed; make another one"))
-}
-
-fn what_op(what: &str) -> &'static str {
-    if what == "node" { "node" } else { "endpoint" }
 }
 
 fn life_of(name: &str) -> PyResult<VmLife> {
