@@ -136,9 +136,8 @@ impl Need {
             Self::Program(name) => {
                 (!tools::is_on_path(name)).then(|| format!("`{name}` is not installed"))
             }
-            Self::PythonModule(name) => (!tools::python_has(name)).then(|| {
-                format!("python3 has no module {name} (Debian: python3-venv)")
-            }),
+            Self::PythonModule(name) => (!tools::python_has(name))
+                .then(|| format!("python3 has no module {name} (Debian: python3-venv)")),
             Self::Toolchain(version) => (!tools::has_toolchain(version))
                 .then(|| format!("rustup has no toolchain {version}")),
             Self::Nightly(path) => (!tools::nightly_has(path))
