@@ -459,19 +459,15 @@ impl Endpoint {
         let source = Address(source);
         let block = self.enter(py, |bound| {
             let accepted = bound.endpoint.accept_given(source, &name);
-            accepted.map_err(|error| {
-                let _ = bound.endpoint.is_bound(); // reads the daemon's events
-                let is_gone = bound.endpoint.peer(source).is_none();
-                match error {
-                    AreaError::PeerBroke(_) if is_gone => {
-                        let text = format!(
-                            "endpoint {source} died before its block was accepted, and the block \
+            accepted.map_err(|error| match error {
+                AreaError::PeerBroke(_) if bound.is_gone(source) => {
+                    let text = format!(
+                        "endpoint {source} died before its block was accepted, and the block \
                              is lost; look its name up again"
-                        );
-                        Fault::new("block", Code::SrcDied, text).with(source)
-                    }
-                    error => Fault::from(error).with(source),
+                    );
+                    Fault::new("block", Code::SrcDied, text).with(source)
                 }
+                error => Fault::from(error).with(source),
             })
         })?;
         Ok(Block::of(block))

@@ -90,6 +90,8 @@ def program(node, vm):
 
     def start(text, **options):
         head = f"import m3ipc, os, signal, sys, time\nvm = m3ipc.Node().vm({vm.name!r})\n"
+        # A shell may start its background jobs with SIGINT ignored.
+        head += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         words = [sys.executable, "-c", head + textwrap.dedent(text)]
         started.append(subprocess.Popen(words, text=True, **options))
         return started[-1]

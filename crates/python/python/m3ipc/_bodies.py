@@ -121,7 +121,7 @@ def split(data: bytes) -> tuple[list[Any], bytes]:
 
 
 def accept(endpoint: Any, source: int, data: bytes) -> tuple[Any, ...]:
-    """The arrays that came with a message. One that cannot be accepted is an exception."""
+    """The arrays that came with a message. The first that cannot be accepted is an exception."""
     try:
         claims, _ = split(data)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -134,6 +134,7 @@ def accept(endpoint: Any, source: int, data: bytes) -> tuple[Any, ...]:
             found.append(arrays.of_claim(block, dtype, shape))
         except Error as error:
             found.append(error)
+            break
         except Exception as error:  # whatever a peer's words do to json and numpy
             found.append(_broken(source, error))
     return tuple(found)

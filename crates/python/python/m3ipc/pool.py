@@ -15,7 +15,7 @@ The worker owns the array from then on. It frees it, or returns it: a result tha
 itself comes back without a copy too. Other numpy arrays are copied once.
 
 A worker that ends while it has a task makes the exception `WorkerDied`, and another one is
-started. A task that no worker had taken is repeated.
+started. A task that no worker had taken is repeated, unless its array was lost with the worker.
 """
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ class _Task:
         self.future: Future[Any] = Future()
         self.function = function
         self.arrays: list[Any] = []
+        self.sources: list[Any] = []
         values = {"a": list(args), "k": kwargs}
         self.rest = _tasks.write(
             {"f": _tasks.name_of(function), **_tasks.without_arrays(values, self.arrays)}
@@ -112,6 +113,7 @@ class Pool:
         with self._lock:
             if self._closing or self._broken:
                 raise Unbound("the pool is closed; make another one") from self._broken
+            task.sources = task.arrays
             task.arrays = [
                 array if isinstance(array, Array) else _bodies.copied(self._endpoint, None, array)
                 for array in task.arrays
@@ -283,7 +285,7 @@ class Pool:
         _bodies.take_back(self._endpoint, worker.given)
         worker.given = []
         is_dead = isinstance(error, Died) or worker.process.poll() is not None
-        if isinstance(error, NotTaken) and is_dead:
+        if isinstance(error, NotTaken) and is_dead and self._restore(task):
             self._queue.appendleft(task)
         elif is_dead:
             code = worker.process.wait()
@@ -294,6 +296,15 @@ class Pool:
             task.future.set_exception(error)
         if is_dead:
             self._replace(worker)
+
+    def _restore(self, task: _Task) -> bool:
+        """Copies the numpy arrays again that went with a dead worker. False if one was no copy."""
+        for index, source in enumerate(task.sources):
+            if not task.arrays[index].is_held:
+                if isinstance(source, Array):
+                    return False
+                task.arrays[index] = _bodies.copied(self._endpoint, None, source)
+        return True
 
     def _fail_all(self) -> None:
         with self._lock:

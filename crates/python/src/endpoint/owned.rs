@@ -1,6 +1,7 @@
 //! An endpoint and the areas in which it allocates blocks.
 
 use crate::anchor::Anchor;
+use core::time::Duration;
 use m3ipc::{ANY, Address, Area, AreaConfig, AreaError, BlockLifetime};
 use std::sync::Arc;
 
@@ -18,7 +19,23 @@ pub(super) struct Owned {
     pub(super) _anchor: Arc<Anchor>,
 }
 
+/// Looks for the death of a peer, and the pause between two: the news of its areas comes first.
+const DEATH_LOOKS: u32 = 20;
+const DEATH_PAUSE: Duration = Duration::from_millis(1);
+
 impl Owned {
+    /// Whether a peer whose block was not acceptable has died.
+    pub(super) fn is_gone(&mut self, peer: Address) -> bool {
+        for _ in 0..DEATH_LOOKS {
+            let _ = self.endpoint.is_bound(); // reads the daemon's events
+            if self.endpoint.peer(peer).is_none() {
+                return true;
+            }
+            std::thread::sleep(DEATH_PAUSE);
+        }
+        false
+    }
+
     pub(super) fn allocate(&mut self, nbytes: u64, to: Address) -> Result<m3ipc::Block, AreaError> {
         let own = self.areas.iter().rev().filter(|(peer, _)| *peer == to);
         for (_, area) in own {
