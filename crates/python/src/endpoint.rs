@@ -10,7 +10,9 @@ use crate::fork::Birth;
 use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
-use m3ipc::{ANY, Address, AreaError, Code, PendingRequest, ReceiveError, Source, Timeout};
+use m3ipc::{
+    ANY, Address, AreaError, Code, LONG_MAX_BYTES, PendingRequest, ReceiveError, Source, Timeout,
+};
 use owned::Owned;
 use pyo3::prelude::*;
 use std::os::fd::AsRawFd;
@@ -63,6 +65,13 @@ impl Endpoint {
         made.map_err(|fault| self.exception(fault))
     }
 
+    /// Makes a call that never waits, and keeps the interpreter lock: a release costs more.
+    fn enter_quick<R>(&self, call: impl FnOnce(&mut Owned) -> Result<R, Fault>) -> PyResult<R> {
+        self.birth.check("endpoint")?;
+        let mut bound = self.bound.try_lock().map_err(|_| busy("endpoint"))?;
+        call(bound.as_mut().ok_or_else(|| closed("endpoint"))?).map_err(PyErr::from)
+    }
+
     fn exception(&self, fault: Fault) -> PyErr {
         if fault.code == Code::Intr
             && let Some(raised) = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -101,10 +110,12 @@ impl Endpoint {
         inline: &[u8],
     ) -> PyResult<()> {
         let (to, message) = (Address(to), message_of(m_type, inline)?);
-        self.enter(py, |bound| {
+        let reply = |bound: &mut Owned| {
             let answered = bound.endpoint.reply_long(to, &message, bytes);
             answered.map_err(|error| Fault::from(error).with(to))
-        })
+        };
+        // A longer payload may need memory, and a copy that takes a while.
+        if bytes.len() <= LONG_MAX_BYTES { self.enter_quick(reply) } else { self.enter(py, reply) }
     }
 
     fn call_raw(
