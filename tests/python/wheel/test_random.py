@@ -1,6 +1,6 @@
 """Random cancels, time limits and kills under many calls: each request has one end.
 
-M3_SOAK_SECONDS sets the time.
+M3_PYTHON_SOAK_SECONDS sets the time.
 """
 import asyncio
 import gc
