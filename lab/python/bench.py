@@ -35,11 +35,11 @@ def median_us(step, count):
     return statistics.median(times) / 1000
 
 
-def pin(cpu):
-    """Puts client and server on two CPUs."""
+def pin(place):
+    """Puts client and server on two CPUs. A child inherits the one CPU of its parent."""
+    os.sched_setaffinity(0, range(os.cpu_count()))
     cpus = sorted(os.sched_getaffinity(0))
-    if len(cpus) > 1:
-        os.sched_setaffinity(0, {cpus[cpu]})
+    os.sched_setaffinity(0, {cpus[place % len(cpus)]})
 
 
 # The servers. Each runs in a process of its own.
