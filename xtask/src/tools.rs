@@ -106,6 +106,13 @@ pub fn is_on_path(name: &str) -> bool {
         .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(name).is_file()))
 }
 
+/// Whether python3 has a module; false where there is no python3.
+pub fn python_has(module: &str) -> bool {
+    let mut python = Command::new("python3");
+    python.arg("-c").arg(format!("import {module}"));
+    python.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
 /// Whether rustup has a toolchain; false where there is no rustup.
 pub fn has_toolchain(version: &str) -> bool {
     let mut rustc = Command::new("rustc");

@@ -46,6 +46,7 @@ const TABLE: &[Row] = &[
     high("m3ipc-calls", &[]),
     high("m3ipc-sockets", &[]),
     high("m3ipc-capi", &["m3ipc-sockets"]),
+    high("m3ipc-python", &[]),
     low("m3ipc-shim", &["m3ipc-link", "m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
     low("m3ipc-shim-preload", &["m3ipc-shim"]),
     high("m3ipc-cli", &["m3ipc-daemon", "m3ipc-sockets", "m3ipc-shim"]),

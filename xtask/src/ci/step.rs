@@ -50,6 +50,8 @@ pub enum Need {
     File(&'static str),
     /// A program on PATH; [`tools`] installs some of them.
     Program(&'static str),
+    /// A module of python3; Debian has `ensurepip` in the package python3-venv.
+    PythonModule(&'static str),
     /// A toolchain of rustup.
     Toolchain(&'static str),
     /// A file of the nightly toolchain.
@@ -134,6 +136,8 @@ impl Need {
             Self::Program(name) => {
                 (!tools::is_on_path(name)).then(|| format!("`{name}` is not installed"))
             }
+            Self::PythonModule(name) => (!tools::python_has(name))
+                .then(|| format!("python3 has no module {name} (Debian: python3-venv)")),
             Self::Toolchain(version) => (!tools::has_toolchain(version))
                 .then(|| format!("rustup has no toolchain {version}")),
             Self::Nightly(path) => (!tools::nightly_has(path))
@@ -171,6 +175,7 @@ mod tests {
         for need in [
             Need::File("tests/c/run.sh"),
             Need::Program("no-such-program-anywhere"),
+            Need::PythonModule("no_such_module_anywhere"),
             Need::Toolchain("0.1"),
             Need::Nightly("no/such/file"),
         ] {

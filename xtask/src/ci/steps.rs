@@ -257,6 +257,18 @@ pub const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "python-package",
+        command: "bash tests/python/wheel.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/python/wheel.sh"), Need::PythonModule("ensurepip")],
+        after: &["build"],
+        lock: "release",
+        quiet: true,
+        figure: Figure::LastLine,
+        next: "run the script by itself; words after it go to pytest, as -k NAME",
+        ..PLAIN
+    },
+    Step {
         name: "snippets",
         command: "bash tests/snippets/run.sh",
         env: TARGET,

@@ -62,11 +62,13 @@ impl Endpoint {
     }
 
     /// Whether a sleeper has work from time to time: to mark its message again, to repeat a ring,
-    /// to ask for a missing link, or to look for blocks that came back.
+    /// to ask for a missing link, to look for blocks that came back, or to ask the hook that may
+    /// end the wait.
     fn has_upkeep(&self, verb: WaitCall) -> bool {
         matches!(verb, WaitCall::Send | WaitCall::SendRec)
             || self.session.has_upkeep()
             || !self.areas.is_empty()
+            || self.waiter.has_interruption()
     }
 
     /// Whether this sleep, which a wake-up ended, may have met the end of the daemon. `rang`: a
@@ -122,6 +124,15 @@ mod tests {
         page.daemon_mark().store(ended, Ordering::Release);
         let soon = watch(WaitCall::Receive, 0, false).limit_ns();
         assert!(soon < SLOW_CHECK_NS / 10, "the connection closes soon");
+    }
+
+    #[test]
+    fn a_hook_is_asked_once_a_second() {
+        let node = crate::test::node();
+        let (mut server, _client) = node.pair();
+        server.interrupt_by(|| false);
+        let watch = server.daemon_watch(WaitCall::Receive, SLOW_CHECK_NS, false, 0);
+        assert_eq!(watch, DaemonWatch::Clock(SLOW_CHECK_NS));
     }
 
     #[test]

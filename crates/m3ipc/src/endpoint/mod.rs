@@ -44,6 +44,7 @@ mod halves;
 mod handover;
 mod hot_set;
 mod inbox;
+mod interruption;
 mod membership;
 mod missing_links;
 mod notify;
@@ -178,6 +179,26 @@ impl Endpoint {
     /// ```
     pub fn set_strategy(&mut self, strategy: WaitStrategy) {
         self.waiter.set_strategy(strategy);
+    }
+
+    /// Lets a hook decide which signals end a wait. Without one, each signal with a handler does.
+    ///
+    /// The hook is asked in the waiting thread: after a signal, and about once a second of sleep.
+    /// `true` ends the call as a signal does. `false` lets it go on, with its time limit.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// static ENDS: AtomicBool = AtomicBool::new(true); // what a signal handler would set
+    /// server.interrupt_by(|| ENDS.load(Ordering::Relaxed));
+    /// let ended = server.receive(m3ipc::Source::Any);
+    /// assert!(matches!(ended, Err(m3ipc::ReceiveError::Interrupted(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn interrupt_by(&mut self, hook: impl FnMut() -> bool + Send + Sync + 'static) {
+        self.waiter.interruption().set(hook);
     }
 
     /// Switches stamping on or off while this endpoint is traced. For measurements that compare

@@ -109,6 +109,20 @@ impl Endpoint {
         self.begin_bytes(to, Message::new(m_type), bytes, NO_WAIT_NS)
     }
 
+    /// Begins a request with a message and bytes. The example is at
+    /// [`begin_request_bytes`](Self::begin_request_bytes).
+    ///
+    /// # Errors
+    /// As [`begin_request_bytes`](Self::begin_request_bytes).
+    pub fn begin_request_long_bytes(
+        &mut self,
+        to: Address,
+        message: &Message,
+        bytes: Vec<u8>,
+    ) -> Result<PendingRequest, SendRecError> {
+        self.begin_bytes(to, *message, bytes, NO_WAIT_NS)
+    }
+
     /// Begins a request. A first contact gives a running daemon `give_ns`.
     pub(crate) fn begin_bytes(
         &mut self,

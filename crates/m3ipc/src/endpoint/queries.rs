@@ -267,6 +267,11 @@ impl Endpoint {
             let until_ns = deadline.at_ns.min(limit_ns);
             match m3ipc_sys::wait_any(&words[..1 + usize::from(has_mark)], until_ns)? {
                 m3ipc_sys::WaitOutcome::Changed => {}
+                m3ipc_sys::WaitOutcome::Signal if !self.waiter.interruption().by_signal() => {}
+                m3ipc_sys::WaitOutcome::Limit if self.waiter.interruption().is_due() => {
+                    self.session.control_mut().request_later(&Request::Forget(open));
+                    return Err(Code::Intr.into());
+                }
                 m3ipc_sys::WaitOutcome::Signal => {
                     self.session.control_mut().request_later(&Request::Forget(open));
                     return Err(Code::Intr.into());

@@ -138,7 +138,8 @@ impl Endpoint {
             LeftReceive::Call => Ok(()),
             // A call that waits ends by the end of its endpoint. A later call is of an unbound one.
             LeftReceive::Wait => self.receive_events(),
-            LeftReceive::Signal => Err(Code::Intr.into()),
+            LeftReceive::Signal if self.waiter.interruption().by_signal() => Err(Code::Intr.into()),
+            LeftReceive::Signal => self.receive_events(),
         };
         let received = begun.and_then(|()| self.receive_from(source, buffer, limit.deadline()));
         self.trace.done();

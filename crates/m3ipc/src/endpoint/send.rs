@@ -121,12 +121,12 @@ impl Endpoint {
         let deadline = limit.deadline();
         let sent = match left {
             LeftSend::Call => self.send_message(to, outgoing, deadline),
-            LeftSend::Take(index, posted) => {
-                self.end_fast_send((index, posted), to, outgoing, deadline)
-            }
-            LeftSend::Signal(index, posted) => {
+            LeftSend::Signal(index, posted) if self.waiter.interruption().by_signal() => {
                 self.fast.close();
                 self.finish_send(index, posted, Err(Code::Intr.into())).map_err(Fail::from)
+            }
+            LeftSend::Take(index, posted) | LeftSend::Signal(index, posted) => {
+                self.end_fast_send((index, posted), to, outgoing, deadline)
             }
         };
         sent.map_err(|fail| SendError::of(fail, to))

@@ -112,7 +112,9 @@ impl Endpoint {
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
             LeftOver::Signal(index, posted) => {
-                self.waiter.note_signal();
+                if self.waiter.interruption().by_signal() {
+                    self.waiter.note_signal();
+                }
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
         };

@@ -111,8 +111,14 @@ impl Sleeper for SleepStep<'_> {
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
             WaitOutcome::Changed if !endpoint.must_look(self.watch, rang, self.now_ns) => Ok(()),
-            WaitOutcome::Signal => Err(Code::Intr.into()),
+            WaitOutcome::Signal if endpoint.waiter.interruption().by_signal() => {
+                Err(Code::Intr.into())
+            }
+            WaitOutcome::Signal => Ok(()),
             WaitOutcome::Changed | WaitOutcome::Limit => {
+                if endpoint.waiter.interruption().is_due() {
+                    return Err(Code::Intr.into());
+                }
                 endpoint.waiter.note_check(self.now_ns);
                 Ok(endpoint.slow_check(self.sleep_state, self.may_deadlock)?)
             }
@@ -441,7 +447,9 @@ impl Endpoint {
                 // There seems to be a circle, but another member of it was asking too.
                 Ok((Reply::Number(2), _)) => sleep_state.ask_after_ns = DEADLOCK_RECHECK_NS,
                 // The signal was for the call.
-                Err(fail) if fail.code == Code::Intr => return Err(fail),
+                Err(fail) if fail.code == Code::Intr && self.waiter.interruption().by_signal() => {
+                    return Err(fail);
+                }
                 _ => {}
             }
         }

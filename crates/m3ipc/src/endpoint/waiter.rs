@@ -3,6 +3,7 @@
 //! The mode in the page sets is what peers see. An armed endpoint keeps the mode of its doorbell
 //! between two calls; every other call publishes its mode and takes it back.
 
+use super::interruption::Interruption;
 use super::own_doorbell::Doorbell;
 use super::page_set::{PageSet, PageSets};
 use crate::control::Control;
@@ -36,6 +37,8 @@ pub(super) struct Waiter {
     slept_since_ns: u64,
     /// Whether a signal has ended the sleep of a call on the fast path.
     signalled: bool,
+    /// Which signals end a wait.
+    interruption: Interruption,
 }
 
 impl Waiter {
@@ -49,6 +52,7 @@ impl Waiter {
             checked_ns: m3ipc_sys::monotonic_ns(),
             slept_since_ns: 0,
             signalled: false,
+            interruption: Interruption::default(),
         }
     }
 
@@ -145,6 +149,16 @@ impl Waiter {
     /// The start of the sleep in which the fast path has left the present call, or 0.
     pub(super) fn take_short_sleep(&mut self) -> u64 {
         std::mem::take(&mut self.slept_since_ns)
+    }
+
+    /// Which signals end a wait.
+    pub(super) fn interruption(&mut self) -> &mut Interruption {
+        &mut self.interruption
+    }
+
+    /// Whether a hook decides which signals end a wait.
+    pub(super) fn has_interruption(&self) -> bool {
+        self.interruption.is_set()
     }
 
     /// Notes that a signal has ended the sleep of a call on the fast path.

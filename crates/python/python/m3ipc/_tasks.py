@@ -1,0 +1,113 @@
+"""Tasks of a pool as bytes: plain values in JSON, arrays beside them.
+
+An array in a value is `{"$a": INDEX}`, bytes are `{"$b": BASE64}`.
+"""
+from __future__ import annotations
+
+import base64
+import dataclasses
+import inspect
+import json
+import typing
+from typing import Any
+
+from . import _bodies
+from ._native import Message
+from .arrays import Array
+from .codec import _typed
+
+HELLO, TASK, DONE = 1, 2, 3
+
+
+def without_arrays(value: Any, arrays: list[Any]) -> Any:
+    """The value as JSON has it. Its arrays go to the list."""
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if _bodies._is_array(value):
+        arrays.append(value)
+        return {"$a": len(arrays) - 1}
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {"$b": base64.b64encode(value).decode()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {field.name: without_arrays(getattr(value, field.name), arrays) for field in fields}
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) and not key.startswith("$") for key in value):
+            raise TypeError("the keys of a dict in a task are text that does not begin with $")
+        return {key: without_arrays(item, arrays) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_arrays(item, arrays) for item in value]
+    if hasattr(value, "item") and hasattr(value, "dtype"):  # a scalar of numpy
+        return without_arrays(value.item(), arrays)
+    raise TypeError(
+        f"a {type(value).__name__} cannot go to another process: only plain values, bytes, "
+        "dataclasses and arrays can, since nothing is pickled"
+    )
+
+
+def with_arrays(value: Any, arrays: list[Any]) -> Any:
+    """The value with its arrays."""
+    if isinstance(value, list):
+        return [with_arrays(item, arrays) for item in value]
+    if isinstance(value, dict):
+        if value.keys() == {"$a"}:
+            return arrays[value["$a"]]
+        if value.keys() == {"$b"}:
+            return base64.b64decode(value["$b"])
+        return {key: with_arrays(item, arrays) for key, item in value.items()}
+    return value
+
+
+def write(value: Any) -> bytes:
+    """The bytes of a value without arrays."""
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def read(message: Message) -> Any:
+    """The value in a message with a list of arrays."""
+    _, rest = _bodies.split(message.data)
+    return json.loads(rest)
+
+
+def name_of(function: Any) -> str:
+    """MODULE:QUALNAME of a function that another process can import."""
+    path = getattr(function, "__qualname__", "")
+    module = getattr(function, "__module__", None)
+    if not path or module is None or "<" in path:
+        raise TypeError(f"{function!r} has no name that a worker can import; use a plain function")
+    return f"{module}:{path}"
+
+
+def hints_of(function: Any) -> dict[str, Any]:
+    """The annotations of a function, where they can be evaluated."""
+    try:
+        return typing.get_type_hints(function)
+    except Exception:
+        return {}
+
+
+def annotated(value: Any, hint: Any) -> Any:
+    """The plain value as its annotation wants it, if that is a dataclass or a tuple."""
+    kind = typing.get_origin(hint) or hint
+    if dataclasses.is_dataclass(kind) or (kind in (tuple, set) and isinstance(value, list)):
+        try:
+            return _typed(value, hint, "$")
+        except TypeError:  # an annotation with types of others, as arrays
+            return tuple(value) if kind is tuple else value
+    return value
+
+
+def arguments(function: Any, task: Any, views: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a task."""
+    args, kwargs = with_arrays(task["a"], views), with_arrays(task["k"], views)
+    hints = hints_of(function)
+    if hints:
+        try:
+            names = list(inspect.signature(function).parameters)
+        except (TypeError, ValueError):
+            names = []
+        args = [annotated(value, hints.get(name)) for value, name in zip(args, names)] + args[
+            len(names):
+        ]
+        kwargs = {name: annotated(value, hints.get(name)) for name, value in kwargs.items()}
+    return args, kwargs

@@ -1,0 +1,86 @@
+//! Errors of the crate as exceptions of the package.
+//!
+//! The classes are in `m3ipc/errors.py`, which chooses one by the operation and the code.
+
+use core::fmt::Display;
+use m3ipc::{Address, Code};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyAny;
+
+/// A failure on its way to Python. It is made without the interpreter lock.
+#[derive(Debug)]
+pub struct Fault {
+    /// The operation: the meaning of a code depends on it.
+    pub op: &'static str,
+    pub code: Code,
+    pub text: String,
+    pub peer: Option<Address>,
+}
+
+impl Fault {
+    pub fn new(op: &'static str, code: Code, text: impl Display) -> Self {
+        Self { op, code, text: text.to_string(), peer: None }
+    }
+
+    /// The same with the peer of the operation.
+    pub fn with(mut self, peer: Address) -> Self {
+        self.peer = Some(peer);
+        self
+    }
+}
+
+macro_rules! from_errors {
+    ($($name:ident = $op:literal,)*) => {$(
+        impl From<m3ipc::$name> for Fault {
+            fn from(error: m3ipc::$name) -> Self {
+                Self::new($op, error.code(), &error)
+            }
+        }
+    )*};
+}
+
+from_errors! {
+    NodeError = "node",
+    BindError = "bind",
+    NameError = "name",
+    WaitError = "wait",
+    WatchError = "watch",
+    SendError = "send",
+    ReceiveError = "receive",
+    SendRecError = "call",
+    ReplyError = "reply",
+    NotifyError = "notify",
+    AreaError = "block",
+}
+
+/// The failure of a second thread.
+pub fn busy(what: &str) -> Fault {
+    let text = format!(
+        "another thread is in a call on this {what}; give each thread its own: Vm.bind in each"
+    );
+    Fault::new(what_op(what), Code::NotReady, text)
+}
+
+/// The failure of a call after `close`.
+pub fn closed(what: &str) -> Fault {
+    Fault::new(what_op(what), Code::NotBind, format!("this {what} is closed; make another one"))
+}
+
+fn what_op(what: &str) -> &'static str {
+    if what == "node" { "node" } else { "endpoint" }
+}
+
+impl From<Fault> for PyErr {
+    fn from(fault: Fault) -> Self {
+        static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let Fault { op, code, text, peer } = fault;
+        Python::attach(|py| {
+            let make = MAKE.import(py, "m3ipc.errors", "_make");
+            let peer = peer.filter(|peer| *peer != m3ipc::ANY && *peer != m3ipc::NONE);
+            let made = make
+                .and_then(|make| make.call1((op, code.number(), text, peer.map(|peer| peer.0))));
+            made.map_or_else(|error| error, PyErr::from_value)
+        })
+    }
+}

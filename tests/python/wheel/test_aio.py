@@ -1,0 +1,187 @@
+"""asyncio: calls, cancellation, deaths, arrays."""
+import asyncio
+import signal
+
+import m3ipc
+import pytest
+from m3ipc import AsyncEndpoint
+
+
+def run(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 50))
+
+
+async def echo(server):
+    async for request in server:
+        if request.is_request:
+            request.reply(list(request.arrays) or request.data)
+
+
+def test_calls_of_many_tasks(bind):
+    async def main():
+        server = AsyncEndpoint(bind())
+        clients = [AsyncEndpoint(bind()) for _ in range(5)]
+        task = asyncio.create_task(echo(server))
+        calls = [clients[number % 5].call(server.address, b"%d" % number) for number in range(200)]
+        answers = await asyncio.gather(*calls)
+        task.cancel()
+        return [answer.data for answer in answers]
+
+    assert run(main()) == [b"%d" % number for number in range(200)]
+
+
+def test_a_server_and_a_client_of_one_endpoint(bind):
+    async def main():
+        front, back, client = (AsyncEndpoint(bind()) for _ in range(3))
+
+        async def forward(request):
+            answer = await front.call(back.address, request.data)
+            request.reply(answer.data + b"!")
+
+        async def serve():
+            async with asyncio.TaskGroup() as group:
+                async for request in front:
+                    group.create_task(forward(request))
+
+        tasks = [asyncio.create_task(serve()), asyncio.create_task(echo(back))]
+        answers = [await client.call(front.address, b"%d" % number) for number in range(50)]
+        for task in tasks:
+            task.cancel()
+        return [answer.data for answer in answers]
+
+    assert run(main()) == [b"%d!" % number for number in range(50)]
+
+
+def test_other_tasks_run_during_a_wait(bind):
+    async def main():
+        server = AsyncEndpoint(bind())
+        ticks = []
+
+        async def tick():
+            while True:
+                await asyncio.sleep(0.01)
+                ticks.append(1)
+
+        ticking = asyncio.create_task(tick())
+        with pytest.raises(m3ipc.TimedOut):
+            await server.receive(timeout=0.3)
+        ticking.cancel()
+        assert len(ticks) > 3
+
+    run(main())
+
+
+def test_a_time_limit(bind):
+    async def main():
+        server, client = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        with pytest.raises(m3ipc.TimedOut):
+            await server.receive(timeout=0.02)
+        with pytest.raises(m3ipc.CallTimedOut) as error:
+            await client.call(server.address, b"x", timeout=0.02)
+        assert (error.value.code, error.value.peer) == (-61, server.address)
+        assert server.endpoint.try_receive() is None, "the request was withdrawn"
+        with pytest.raises(m3ipc.TimedOut):
+            await client.locate("nobody", timeout=0.02)
+        with pytest.raises(m3ipc.TimedOut):
+            await client.send(server.address, b"x", timeout=0.02)
+
+    run(main())
+
+
+def test_a_cancelled_receive_has_taken_nothing(bind):
+    async def main():
+        server, client = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        for number in range(50):
+            waiting = asyncio.create_task(server.receive())
+            await asyncio.sleep(0)
+            client.notify(server.address)
+            if number % 2:
+                await asyncio.sleep(0)
+            waiting.cancel()
+            taken = await asyncio.gather(waiting, return_exceptions=True)
+            message = taken[0]
+            if not isinstance(message, m3ipc.Message):
+                message = await server.receive(timeout=20)
+            assert message.is_notification
+
+    run(main())
+
+
+def test_a_cancelled_call_gives_its_array_back(bind):
+    async def main():
+        server, client = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        array = client.endpoint.array(10)
+        array[:] = 4.0
+        call = asyncio.create_task(client.call(server.address, array))
+        await asyncio.sleep(0.02)
+        assert not array.is_held
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert array.is_held and array[9] == 4.0
+        task = asyncio.create_task(echo(server))
+        assert (await client.call(server.address, array, timeout=20)).array[9] == 4.0
+        task.cancel()
+
+    run(main())
+
+
+def test_a_cancelled_call_that_was_taken_disturbs_no_other(bind):
+    async def main():
+        server, client = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        call = asyncio.create_task(client.call(server.address, b"first"))
+        request = await server.receive(timeout=20)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        with pytest.raises(m3ipc.NotWaiting):
+            request.reply(b"late")
+        task = asyncio.create_task(echo(server))
+        assert (await client.call(server.address, b"second", timeout=20)).data == b"second"
+        task.cancel()
+
+    run(main())
+
+
+def test_kill_of_a_server_under_calls(program, bind):
+    victim = program("""
+        import asyncio
+        async def main():
+            async for request in m3ipc.AsyncEndpoint(vm.bind(name="victim")):
+                pass
+        asyncio.run(main())
+    """)
+
+    async def main():
+        clients = [AsyncEndpoint(bind()) for _ in range(8)]
+        to = await clients[0].locate("victim", timeout=40)
+        calls = [asyncio.create_task(client.call(to, b"x")) for client in clients]
+        await asyncio.sleep(0.3)
+        victim.send_signal(signal.SIGKILL)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    ends = run(main())
+    assert all(isinstance(end, m3ipc.Died) for end in ends), ends
+
+
+def test_closing_ends_the_waits(bind):
+    async def main():
+        server = AsyncEndpoint(bind())
+        waiting = asyncio.create_task(server.receive())
+        await asyncio.sleep(0.01)
+        server.close()
+        with pytest.raises(m3ipc.Unbound):
+            await waiting
+
+    run(main())
+
+
+def test_an_endpoint_moves_to_another_loop(bind):
+    server, client = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+
+    async def main():
+        task = asyncio.create_task(echo(server))
+        answer = await client.call(server.address, b"x", timeout=20)
+        task.cancel()
+        return answer.data
+
+    assert [run(main()) for _ in range(3)] == [b"x"] * 3

@@ -1,0 +1,195 @@
+"""Bytes, types, names, notifications, watches, time limits and threads."""
+import os
+import threading
+import time
+from dataclasses import dataclass
+
+import m3ipc
+import pytest
+
+
+@dataclass
+class Add:
+    a: int
+    b: int
+
+
+@dataclass
+class Sum:
+    value: int
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, 48, 1792, 1793, 100_000, 8 << 20])
+def test_bytes_of_any_length_arrive_whole(serving, length):
+    to, client = serving(lambda message: message.reply(message.data, type=message.type + 1))
+    data = os.urandom(length)
+    answer = client.call(to, data, type=7)
+    assert (answer.data == data, answer.type, answer.source) == (True, 8, to)
+    assert not answer.is_request
+
+
+def test_forty_bytes_go_inside_the_message(serving):
+    to, client = serving(lambda message: message.reply(type=2, inline=message.inline[::-1]))
+    answer = client.call(to, inline=b"abc")
+    assert (answer.inline, answer.data, answer.type) == (bytes(37) + b"cba", b"", 2)
+    with pytest.raises(ValueError, match="40 bytes"):
+        client.call(to, inline=bytes(41))
+    with pytest.raises(ValueError, match="alone"):
+        client.call(to, Add(1, 2), inline=b"x")
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_each_buffer_of_bytes_is_sent_as_bytes(serving, kind):
+    to, client = serving(lambda message: message.reply(message.data))
+    assert client.call(to, kind(b"some bytes")).data == b"some bytes"
+
+
+def test_a_body_that_is_too_large_is_an_error(pair):
+    server, client = pair
+    with pytest.raises(m3ipc.TooLong) as error:
+        client.call(server.address, bytes(m3ipc.MAX_BYTES + 1))
+    assert error.value.code == -73
+    assert server.try_receive() is None
+
+
+def test_text_is_refused(pair):
+    server, client = pair
+    with pytest.raises(TypeError, match="encode"):
+        client.call(server.address, "text")
+
+
+def test_typed_messages(serving):
+    def answer(message):
+        add = message.decode(Add)
+        message.reply(Sum(add.a + add.b))
+
+    to, client = serving(answer)
+    assert client.call(to, Add(2, 40), returns=Sum) == Sum(42)
+    assert client.call(to, Add(2, 40)).decode(Sum) == Sum(42)
+
+
+def test_bytes_of_another_type_are_no_value(serving):
+    to, client = serving(lambda message: message.reply(b'{"value": "x"}'))
+    with pytest.raises(m3ipc.DecodeError):
+        client.call(to, returns=Sum)
+
+
+def test_send_and_receive_from_one_endpoint(pair):
+    server, client = pair
+    thread = threading.Thread(target=lambda: client.send(server.address, b"data", type=3))
+    thread.start()
+    message = server.receive(client.address, timeout=30)
+    thread.join()
+    assert (message.data, message.type, message.source) == (b"data", 3, client.address)
+    with pytest.raises(TypeError, match="no request"):
+        message.reply()
+
+
+def test_notifications_that_were_not_taken_are_one(pair):
+    server, client = pair
+    client.notify(server.address)
+    client.notify(server.address)
+    message = server.receive(timeout=30)
+    assert (message.is_notification, message.source, message.data) == (True, client.address, b"")
+    assert server.try_receive() is None
+
+
+def test_a_watched_end_is_a_message(bind):
+    server, client = bind(), bind()
+    server.watch(client.address)
+    client.close()
+    message = server.receive(timeout=30)
+    assert message.died == client.address
+    assert "death" in repr(message)
+
+
+def test_names(bind):
+    server, client = bind("stock"), bind()
+    assert client.locate("stock") == server.address
+    assert client.locate("stock", timeout=0) == server.address
+    with pytest.raises(m3ipc.NotFound):
+        client.locate("nobody", timeout=0)
+    with pytest.raises(m3ipc.TimedOut):
+        client.locate("nobody", timeout=0.01)
+    with pytest.raises(m3ipc.InUse):
+        client.name_attach("stock")
+
+
+def test_time_limits_are_seconds(pair):
+    server, client = pair
+    began = time.monotonic()
+    with pytest.raises(TimeoutError) as error:
+        client.call(server.address, b"x", timeout=0.05)
+    assert time.monotonic() - began >= 0.05
+    assert isinstance(error.value, m3ipc.OutcomeUnknown)
+    assert server.try_receive() is None, "the request was withdrawn"
+    with pytest.raises(m3ipc.WouldBlock):
+        server.receive(timeout=0)
+    for wrong in (-1, float("nan")):
+        with pytest.raises(ValueError, match="timeout"):
+            server.receive(timeout=wrong)
+
+
+def test_a_wait_lets_other_threads_run(pair):
+    server, client = pair
+    ran = threading.Event()
+    threading.Timer(0.05, ran.set).start()
+    with pytest.raises(m3ipc.TimedOut):
+        server.receive(timeout=0.3)
+    assert ran.is_set()
+
+
+def test_one_thread_at_a_time_uses_an_endpoint(pair):
+    server, client = pair
+    thread = threading.Thread(target=server.receive)
+    thread.start()
+    while server.is_bound:  # false while the thread has the endpoint
+        time.sleep(0.001)
+    with pytest.raises(m3ipc.Busy, match="another thread"):
+        server.receive(timeout=1)
+    client.notify(server.address)
+    thread.join()
+
+
+def test_threads_with_endpoints_of_their_own(bind, serving):
+    to, _ = serving(lambda message: message.reply(message.data))
+    wrong = []
+
+    def work(endpoint):
+        for number in range(200):
+            if endpoint.call(to, b"%d" % number).data != b"%d" % number:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(bind(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_the_end_of_one_endpoint_ends_no_other(bind):
+    first, second, third = bind(), bind(), bind()
+    first.close()
+    second.notify(third.address)
+    assert third.receive(timeout=30).is_notification
+    assert second.is_bound and not first.is_bound
+
+
+def test_a_closed_endpoint_says_so(pair):
+    server, client = pair
+    server.close()
+    server.close()
+    with pytest.raises(m3ipc.Unbound, match="closed"):
+        server.receive()
+
+
+def test_descriptors_do_not_leak(vm):
+    vm.bind().close()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        with vm.bind() as one, vm.bind() as other:
+            one.notify(other.address)
+            other.receive(timeout=30)
+            one.fileno()
+    assert len(os.listdir("/proc/self/fd")) <= before

@@ -1,0 +1,130 @@
+"""The pool: arrays without a copy, errors, deaths of workers, and no process left behind."""
+import os
+import signal
+import time
+from concurrent.futures import CancelledError
+
+import m3ipc
+import numpy as np
+import pytest
+import work
+from m3ipc import Pool
+
+
+@pytest.fixture
+def pool(vm, node):
+    with Pool(2, vm=vm, node=node) as made:
+        yield made
+        pids = made.pids
+    for pid in pids:
+        assert not os.path.exists(f"/proc/{pid}"), "a worker was left behind"
+
+
+def test_an_array_goes_and_comes_back_without_a_copy(pool):
+    array = pool.array((2, 3), "f4")
+    array[:] = 4.0
+    address = array.numpy().ctypes.data
+    back = pool.submit(work.doubled, array).result()
+    assert back.numpy().ctypes.data == address
+    assert back.shape == (2, 3) and (back.numpy() == 8.0).all()
+    assert not array.is_held
+    assert pool.submit(work.total, back).result() == 48.0
+
+
+def test_a_result_that_the_worker_keeps_is_copied(vm, node):
+    with Pool(1, vm=vm, node=node) as pool:
+        array = pool.array(4)
+        array[:] = 1.0
+        address = array.numpy().ctypes.data
+        back = pool.submit(work.keeps, array).result()
+        assert back.numpy().ctypes.data != address
+        back[:] = 100.0
+        assert pool.submit(work.kept_total, 0).result() == 3.0
+
+
+def test_a_view_prevents_the_hand_over(pool):
+    array = pool.array(4)
+    view = array.numpy()
+    with pytest.raises(BufferError, match="view"):
+        pool.submit(work.total, array)
+    del view
+    array[:] = 1.0
+    assert pool.submit(work.total, array).result() == 4.0
+    with pytest.raises(BufferError, match="given away"):
+        pool.submit(work.total, array).result()
+
+
+def test_values_and_annotations(pool):
+    assert pool.submit(work.move, work.Point(1, 2), (3, 4)).result() == work.Point(4, 6)
+    result = pool.submit(work.parts, 3, data=b"\x00\xff").result()
+    assert (result["rows"][0].numpy() == 2.0).all() and result["rows"][1] == b"\x00\xff"
+    assert result["pid"] in pool.pids
+    assert list(pool.map(work.total, [np.ones(n) for n in range(6)])) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_cannot_be_sent_is_refused(pool):
+    for wrong in (object(), {1: 2}, {"$a": 0}, {1, 2}):
+        with pytest.raises(TypeError):
+            pool.submit(work.total, wrong)
+    with pytest.raises(TypeError, match="name"):
+        pool.submit(lambda: 1)
+
+
+def test_an_exception_of_the_function(pool):
+    with pytest.raises(m3ipc.TaskFailed) as error:
+        pool.submit(work.fails, "a reason").result()
+    assert error.value.type_name == "builtins.ValueError"
+    assert "a reason" in str(error.value) and "work.py" in error.value.traceback
+    with pytest.raises(m3ipc.TaskFailed, match="nothing is pickled"):
+        pool.submit(work.no_value).result()
+    assert pool.submit(work.total, np.ones(2)).result() == 2.0
+
+
+def test_the_end_of_a_worker_is_an_exception(pool):
+    for kind in (3, -9):
+        task = pool.submit(work.dies, 3) if kind == 3 else pool.submit(work.sleeps, 100)
+        if kind == -9:
+            while not task.running():
+                time.sleep(0.01)
+            time.sleep(0.2)
+            for pid in pool.pids:
+                os.kill(pid, signal.SIGKILL)
+        with pytest.raises(m3ipc.WorkerDied) as error:
+            task.result()
+        assert error.value.exitcode == kind
+        assert pool.submit(work.total, np.ones(3)).result() == 3.0
+
+
+def test_idle_workers_are_replaced(pool):
+    pool.submit(work.total, np.ones(1)).result()
+    for _ in range(3):
+        for pid in pool.pids:
+            os.kill(pid, signal.SIGKILL)
+        assert [pool.submit(work.total, np.ones(n)).result() for n in range(4)] == [0, 1, 2, 3]
+
+
+def test_closing_ends_the_tasks(vm, node):
+    pool = Pool(1, vm=vm, node=node)
+    running, waiting = pool.submit(work.sleeps, 100), pool.submit(work.sleeps, 100)
+    while not running.running():
+        time.sleep(0.01)
+    pool.close()
+    pool.close()
+    with pytest.raises(m3ipc.WorkerDied):
+        running.result()
+    with pytest.raises(CancelledError):
+        waiting.result()
+    with pytest.raises(m3ipc.Unbound):
+        pool.submit(work.sleeps, 1)
+
+
+def test_descriptors_do_not_leak(vm, node):
+    def once():
+        with Pool(1, vm=vm, node=node) as pool:
+            pool.submit(work.total, np.ones(10)).result()
+
+    once()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        once()
+    assert len(os.listdir("/proc/self/fd")) <= before
