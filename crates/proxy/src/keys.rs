@@ -6,6 +6,8 @@
 //! NODE.pem       the certificate of the node: its only DNS name is the name of the node
 //! NODE.key       the key of the node, mode 0600
 //! ```
+//! Limits: `make` adds nodes to a CA of its own making only. No list of withdrawn certificates is
+//! read; a withdrawn node is one that the registry no longer lists.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -120,17 +122,17 @@ fn issuer(
     written: &mut Vec<PathBuf>,
 ) -> Result<Issuer<'static, KeyPair>, KeyError> {
     let (certificate_path, key_path) = (directory.join("ca.pem"), directory.join("ca.key"));
-    if certificate_path.exists() {
-        let read = |path: &Path| fs::read_to_string(path).map_err(|source| file(path, source));
-        let key = KeyPair::from_pem(&read(&key_path)?);
-        let key = key.map_err(|cause| content(&key_path, cause))?;
-        let issuer = Issuer::from_ca_cert_pem(&read(&certificate_path)?, key);
-        return issuer.map_err(|cause| content(&certificate_path, cause));
-    }
+    // Every CA of this program has these parameters, so its certificate need not be read.
     let mut params = CertificateParams::new(vec![])?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.distinguished_name.push(rcgen::DnType::CommonName, "m3ipc nodes");
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    if certificate_path.exists() {
+        let read = |path: &Path| fs::read_to_string(path).map_err(|source| file(path, source));
+        let key = KeyPair::from_pem(&read(&key_path)?);
+        let key = key.map_err(|cause| content(&key_path, cause))?;
+        return Ok(Issuer::new(params, key));
+    }
     let key = KeyPair::generate()?;
     let certificate = params.self_signed(&key)?;
     written.push(write_new(key_path, 0o600, &key.serialize_pem())?);

@@ -26,7 +26,9 @@ impl Keys {
         let ca_certificate = ca.self_signed(&ca_key)?;
         let issuer = rcgen::Issuer::new(ca, ca_key);
         let key = rcgen::KeyPair::generate()?;
-        let node = rcgen::CertificateParams::new(vec![NAME.into()])?.signed_by(&key, &issuer)?;
+        // NATS checks the address of its server.
+        let names = [NAME, "10.91.1.1", "10.91.2.1", "127.0.0.1"].map(String::from);
+        let node = rcgen::CertificateParams::new(names)?.signed_by(&key, &issuer)?;
         std::fs::create_dir_all(directory)?;
         let keys = Self(directory.into());
         std::fs::write(keys.file("ca.pem"), ca_certificate.pem())?;

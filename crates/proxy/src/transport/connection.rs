@@ -149,7 +149,7 @@ impl<L: Layer> Wire<L> {
     /// Decodes until data comes; true with data in `target`.
     fn decode(&mut self, target: &mut Vec<u8>) -> Result<bool, End> {
         loop {
-            let name = match self.decoder.next()? {
+            let name = match self.decoder.next_frame()? {
                 None => return Ok(false),
                 Some(Frame::Beat) => {
                     self.unfinished = None;

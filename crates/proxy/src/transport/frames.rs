@@ -110,7 +110,7 @@ impl Decoder {
     ///
     /// # Errors
     /// The peer broke a rule; the decoder is of no use after that.
-    pub fn next(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
         let pending = &self.input[self.start..];
         let Some(&[kind, low, middle, high]) = pending.first_chunk() else { return Ok(None) };
         let bytes = usize::from(low) | usize::from(middle) << 8 | usize::from(high) << 16;

@@ -11,7 +11,7 @@ fn an_oversize_frame_is_refused_at_its_header() {
     decoder.take(&[DATA, 0xff, 0xff, 0xff]);
     let limit = LIMIT;
     let expected = FrameError::Length { kind: DATA, bytes: LENGTH_LIMIT, limit };
-    assert_eq!(decoder.next(), Err(expected));
+    assert_eq!(decoder.next_frame(), Err(expected));
 }
 
 #[test]
@@ -21,11 +21,11 @@ fn lengths_fit_their_kinds() {
     {
         let mut decoder = Decoder::new(LIMIT);
         decoder.take(&head);
-        assert!(matches!(decoder.next(), Err(FrameError::Length { .. })), "{head:?}");
+        assert!(matches!(decoder.next_frame(), Err(FrameError::Length { .. })), "{head:?}");
     }
     let mut decoder = Decoder::new(LIMIT);
     decoder.take(&[9, 0, 0, 0]);
-    assert_eq!(decoder.next(), Err(FrameError::Kind(9)));
+    assert_eq!(decoder.next_frame(), Err(FrameError::Kind(9)));
 }
 
 fn frame() -> impl Strategy<Value = Vec<u8>> {
@@ -49,7 +49,7 @@ proptest! {
         let mut came = vec![];
         for bytes in frames.concat().chunks(piece) {
             decoder.take(bytes);
-            while let Some(frame) = decoder.next().expect("frames are well-formed") {
+            while let Some(frame) = decoder.next_frame().expect("frames are well-formed") {
                 let mut output = vec![];
                 frame.encode(&mut output);
                 came.push(output);
@@ -65,7 +65,7 @@ proptest! {
         for bytes in bytes.chunks(piece) {
             decoder.take(bytes);
             loop {
-                match decoder.next() {
+                match decoder.next_frame() {
                     Ok(Some(Frame::Data(data))) => prop_assert!(data.len() <= LIMIT),
                     Ok(Some(_)) => {}
                     Ok(None) => break,
