@@ -62,7 +62,7 @@ pub struct Reason(pub u16);
 /// The fate of a frame at [`Connection::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The connection has a copy and sends it.
+    /// The connection has a copy.
     Taken,
     /// The output is full or the peer is not known yet; nothing was taken.
     Full,
@@ -167,13 +167,17 @@ pub trait Connection: AsFd + Send {
     /// The proven name of the peer (with the plain backend: claimed), once it is known.
     fn peer(&self) -> Option<&NodeName>;
 
-    /// Takes a frame and sends as much of it as the socket takes.
-    ///
-    /// A connection that breaks here says so in the next [`Connection::receive`].
+    /// Takes a copy of a frame, which [`Connection::flush`] or the next [`Connection::receive`]
+    /// writes. Frames of the same turn share a record and a system call.
     ///
     /// # Errors
     /// The frame is too large, or the connection has ended.
     fn send(&mut self, frame: &[u8], now: Instant) -> Result<Sent, SendError>;
+
+    /// Writes as much as the socket takes.
+    ///
+    /// A connection that breaks here says so in the next [`Connection::receive`].
+    fn flush(&mut self);
 
     /// Reads, writes and checks the time; true with the next whole frame in `frame`.
     ///

@@ -200,6 +200,7 @@ fn a_died_peer_is_an_end_without_reason() {
     with_both("died", |a, b| {
         let mut pair = Pair::met(a, b);
         assert_eq!(pair.client.send(b"last", pair.now), Ok(Sent::Taken));
+        pair.client.flush();
         let Pair { client, mut server, now } = pair;
         // The kernel closes the sockets of a killed process in the same way.
         drop(client);

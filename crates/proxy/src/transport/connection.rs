@@ -13,6 +13,8 @@ use crate::NodeName;
 
 /// The bytes of one read from a socket.
 const READ_BYTES: usize = 64 << 10;
+/// Frames of this many bytes are written without a call of `flush`.
+const FLUSH_BYTES: usize = 64 << 10;
 /// The most reads before the caller may turn to other connections.
 const READS: u32 = 4;
 /// Beats within the time that counts as silence.
@@ -110,6 +112,13 @@ impl<L: Layer> Wire<L> {
             self.written = 0;
         }
         Ok(())
+    }
+
+    /// Frames of the peer may have come before an end: `step` returns them first.
+    fn flush_or_keep_end(&mut self) {
+        if let Err(end) = self.flush() {
+            self.end = self.end.take().or(Some(end));
+        }
     }
 
     /// One read; true if bytes came.
@@ -295,11 +304,16 @@ impl<L: Layer> Connection for Guarded<L> {
         }
         Frame::Data(frame).encode(&mut wire.output);
         wire.sent = now;
-        if let Err(end) = wire.flush() {
-            // Frames of the peer may have come before: `receive` returns them, then this end.
-            wire.end = wire.end.take().or(Some(end));
+        if wire.waiting_bytes() >= FLUSH_BYTES {
+            wire.flush_or_keep_end();
         }
         Ok(Sent::Taken)
+    }
+
+    fn flush(&mut self) {
+        if self.ended.is_none() {
+            self.wire.flush_or_keep_end();
+        }
     }
 
     fn receive(&mut self, frame: &mut Vec<u8>, now: Instant) -> Result<bool, End> {
