@@ -5,6 +5,7 @@ pub mod codec;
 pub mod grpc;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod proxy;
 #[cfg(feature = "quinn")]
 pub mod quic;
 pub mod stream;
@@ -22,6 +23,8 @@ pub const NAMES: &[&str] = &[
     "tcp",
     "rustls-ring",
     "rustls-aws-lc",
+    "proxy-plain",
+    "proxy-tls",
     "codec",
     "codec-tls",
     "codec-tls-threads",
@@ -55,6 +58,7 @@ pub async fn with(name: &str, keys: &Keys, broker: SocketAddr, work: impl Work) 
             work.run(forever(engine)).await
         }
         "rustls-aws-lc" => work.run(forever(stream::Stream::new(keys, aws())?)).await,
+        "proxy-plain" | "proxy-tls" => work.run(forever(proxy::Proxy::new(keys, has_tls)?)).await,
         "codec" => work.run(forever(codec::Codec::new(keys, None, Shape::OneLoop)?)).await,
         "codec-tls" => work.run(forever(codec::Codec::new(keys, aws(), Shape::OneLoop)?)).await,
         "codec-tls-threads" => {
