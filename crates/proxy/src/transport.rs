@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use crate::NodeName;
 use frames::FrameError;
+pub use frames::Reason;
 
 /// Bounds of a connection in bytes and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,10 +55,6 @@ impl Default for Limits {
         }
     }
 }
-
-/// Why a side closes; the numbers are those of the link protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason(pub u16);
 
 /// The fate of a frame at [`Connection::send`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

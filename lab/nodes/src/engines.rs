@@ -1,12 +1,9 @@
 //! The engines by name.
 
 pub mod codec;
-#[cfg(feature = "tonic")]
 pub mod grpc;
-#[cfg(feature = "nats")]
 pub mod nats;
 pub mod proxy;
-#[cfg(feature = "quinn")]
 pub mod quic;
 pub mod stream;
 
@@ -28,15 +25,10 @@ pub const NAMES: &[&str] = &[
     "codec",
     "codec-tls",
     "codec-tls-threads",
-    #[cfg(feature = "quinn")]
     "quinn-tls",
-    #[cfg(feature = "tonic")]
     "tonic",
-    #[cfg(feature = "tonic")]
     "tonic-tls",
-    #[cfg(feature = "nats")]
     "nats",
-    #[cfg(feature = "nats")]
     "nats-tls",
 ];
 
@@ -48,7 +40,6 @@ pub trait Work {
 
 /// Runs work with the engine of this name; `broker` is the server of engines that need one.
 pub async fn with(name: &str, keys: &Keys, broker: SocketAddr, work: impl Work) -> io::Result<()> {
-    let _ = broker;
     let has_tls = name.contains("tls");
     let aws = || Some(aws_lc_rs::default_provider());
     match name {
@@ -64,16 +55,10 @@ pub async fn with(name: &str, keys: &Keys, broker: SocketAddr, work: impl Work) 
         "codec-tls-threads" => {
             work.run(forever(codec::Codec::new(keys, aws(), Shape::Threads)?)).await
         }
-        #[cfg(feature = "quinn")]
         "quinn-tls" => work.run(forever(quic::Quic::new(keys)?)).await,
-        #[cfg(feature = "tonic")]
         "tonic" | "tonic-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls)?)).await,
-        #[cfg(feature = "nats")]
         "nats" | "nats-tls" => work.run(forever(nats::Nats::new(keys, has_tls, broker))).await,
-        _ => {
-            let _ = has_tls;
-            Err(io::Error::other(format!("no engine {name}; there are {}", NAMES.join(", "))))
-        }
+        _ => Err(io::Error::other(format!("no engine {name}; there are {}", NAMES.join(", ")))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The driver of `m3 bench nodes --engines`: what carries messages between nodes, and at which cost.
+//! The driver of `m3 bench nodes --engines`: engines between nodes, and their costs.
 //!
 //! It is built apart, so that no build of the product compiles an engine. Each engine has a file;
 //! the loops, the checks and the frames are the same for all.

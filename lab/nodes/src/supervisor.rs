@@ -17,10 +17,7 @@ use crate::place::{Node, Place};
 use crate::table;
 
 const PORT: u16 = 9_301;
-#[cfg(feature = "nats")]
 const BROKER_PORT: u16 = crate::engines::nats::PORT;
-#[cfg(not(feature = "nats"))]
-const BROKER_PORT: u16 = 4_222;
 /// A client that has not ended by then is killed, and its row has no figure.
 const LIMIT: Duration = Duration::from_secs(12);
 

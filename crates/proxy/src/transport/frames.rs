@@ -8,8 +8,6 @@
 //! The decoder checks a header before it keeps a byte of the rest, so a claimed length costs no
 //! memory. It never panics: every access is a checked one.
 
-use super::Reason;
-
 /// The bytes of a header.
 pub const HEADER_BYTES: usize = 4;
 /// The largest length that a header can hold.
@@ -22,6 +20,10 @@ const NAME: u8 = 3;
 const NAME_BYTES: usize = 63;
 /// Decoded bytes are removed when this many have gathered.
 const TIDY_BYTES: usize = 64 << 10;
+
+/// Why a side closes; the numbers are those of the link protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason(pub u16);
 
 /// A broken rule of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

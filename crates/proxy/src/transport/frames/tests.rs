@@ -44,7 +44,10 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn frames_come_as_they_went(frames in prop::collection::vec(frame(), 0..20), piece in 1..700_usize) {
+    fn frames_come_as_they_went(
+        frames in prop::collection::vec(frame(), 0..20),
+        piece in 1..700_usize,
+    ) {
         let mut decoder = Decoder::new(LIMIT);
         let mut came = vec![];
         for bytes in frames.concat().chunks(piece) {
@@ -60,7 +63,10 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_end_in_frames_or_an_error(bytes in prop::collection::vec(0..5_u8, 0..5_000), piece in 1..700_usize) {
+    fn any_bytes_end_in_frames_or_an_error(
+        bytes in prop::collection::vec(0..5_u8, 0..5_000),
+        piece in 1..700_usize,
+    ) {
         let mut decoder = Decoder::new(LIMIT);
         for bytes in bytes.chunks(piece) {
             decoder.take(bytes);
