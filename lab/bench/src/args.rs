@@ -69,6 +69,8 @@ pub enum Command {
     /// The cost of m3 trace for the traced processes, and its losses; exits with 1 above 15 % of
     /// the throughput
     Tracing(TracingArgs),
+    /// Engines between nodes beside raw TCP, by the program m3-nodes: m3 bench nodes --engines
+    Nodes(NodesArgs),
 }
 
 /// The parameters of measurements and reports.
@@ -206,6 +208,15 @@ pub struct TracingArgs {
     #[arg(long, value_name = "NUMBER")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub calls: Option<u64>,
+}
+
+/// Measures between nodes.
+#[derive(Clone, Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct NodesArgs {
+    /// Arguments of m3-nodes; --help shows them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub arguments: Vec<std::ffi::OsString>,
 }
 
 #[cfg(test)]

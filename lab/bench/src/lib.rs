@@ -1,7 +1,7 @@
 //! Measures m3ipc beside the kernel's mechanisms and beside the floors, in one run.
 //!
 //! ```text
-//! page_run, tracing       the commands report and tracing
+//! page_run, tracing, nodes  the commands report, tracing and nodes
 //! runner                  a run: steps, tables, JSON        untold, counts: steps of their own
 //! rounds                  cells in turn, round by round
 //! suites/*  over plan     which cells, in which order: ipc, copy, area, sock, phases
@@ -34,6 +34,7 @@ pub mod job;
 mod machine;
 pub mod measure;
 mod measured;
+mod nodes;
 mod outcome;
 pub mod outside;
 mod page_run;
@@ -81,5 +82,6 @@ pub fn start(arguments: &Arguments) -> Result<Outcome, Error> {
         }
         Some(Command::Report(args)) => page_run::run(args),
         Some(Command::Tracing(args)) => tracing::run(args),
+        Some(Command::Nodes(args)) => nodes::run(args),
     }
 }

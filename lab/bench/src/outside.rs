@@ -85,7 +85,7 @@ pub fn find(asked: &[String]) -> Result<Found, Error> {
         return Ok(found);
     }
     let skip = |why: String| asked.iter().map(|name| format!("{name}: {why}")).collect();
-    let Some(driver) = driver() else {
+    let Some(driver) = program(DRIVER, VARIABLE) else {
         found.skipped = skip(format!("there is no program {DRIVER}; {BUILD}"));
         return Ok(found);
     };
@@ -110,15 +110,16 @@ pub fn find(asked: &[String]) -> Result<Found, Error> {
     Ok(found)
 }
 
-fn driver() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+/// A program that is built apart: where the variable points, beside this program, or on PATH.
+pub(crate) fn program(name: &str, variable: &str) -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(variable).filter(|named| !named.is_empty()) {
         return Some(named.into()).filter(|path: &PathBuf| path.is_file());
     }
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent).map(Path::to_owned);
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = beside.into_iter().chain(std::env::split_paths(&path));
-    directories.map(|directory| directory.join(DRIVER)).find(|path| path.is_file())
+    directories.map(|directory| directory.join(name)).find(|path| path.is_file())
 }
 
 fn list(driver: &Path) -> Result<Vec<Offer>, Error> {

@@ -1,0 +1,158 @@
+//! The keys of a node: made by `m3-proxy keys`, read by a proxy.
+//!
+//! ```text
+//! ca.pem         the CA's certificate: every node has it
+//! ca.key         the CA's key: whoever has it can be any node, so keep it off the nodes
+//! NODE.pem       the certificate of the node: its only DNS name is the name of the node
+//! NODE.key       the key of the node, mode 0600
+//! ```
+//! Limits: `make` adds nodes to a CA of its own making only. No list of withdrawn certificates is
+//! read; a withdrawn node is one that the registry no longer lists.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::NodeName;
+
+const CA: &str = "ca";
+
+/// Keys cannot be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file holds no key or certificate.
+    #[error("{path} holds no usable PEM: {cause}; make keys with `m3-proxy keys`")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        cause: String,
+    },
+    /// A name that files of the CA have.
+    #[error("no node can be called {CA}: the files of the CA have that name")]
+    Taken,
+    /// The making failed.
+    #[error("cannot make keys: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+/// The keys of one node.
+#[derive(Debug)]
+pub struct NodeKeys {
+    /// The CA that every peer must have.
+    pub roots: RootCertStore,
+    /// The certificate of this node.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// Its key.
+    pub key: PrivateKeyDer<'static>,
+}
+
+impl NodeKeys {
+    /// Reads the keys of a node from a directory.
+    ///
+    /// # Errors
+    /// A file is missing or holds something else.
+    pub fn read(directory: &Path, node: &NodeName) -> Result<Self, KeyError> {
+        let pem = |name: &str| -> Result<(PathBuf, Vec<u8>), KeyError> {
+            let path = directory.join(name);
+            let bytes = fs::read(&path).map_err(|source| file(&path, source))?;
+            Ok((path, bytes))
+        };
+        let certificate = |name: &str| {
+            let (path, bytes) = pem(name)?;
+            CertificateDer::from_pem_slice(&bytes).map_err(|cause| content(&path, cause))
+        };
+        let mut roots = RootCertStore::empty();
+        let added = roots.add(certificate("ca.pem")?);
+        added.map_err(|cause| content(&directory.join("ca.pem"), cause))?;
+        let chain = vec![certificate(&format!("{node}.pem"))?];
+        let (path, bytes) = pem(&format!("{node}.key"))?;
+        let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|cause| content(&path, cause))?;
+        Ok(Self { roots, chain, key })
+    }
+}
+
+/// Makes the keys of these nodes, and the CA if the directory has none; the written files.
+///
+/// # Errors
+/// A file exists already or cannot be written; nothing is replaced.
+pub fn make(directory: &Path, nodes: &[NodeName]) -> Result<Vec<PathBuf>, KeyError> {
+    if nodes.iter().any(|node| node.as_str() == CA) {
+        return Err(KeyError::Taken);
+    }
+    fs::create_dir_all(directory).map_err(|source| file(directory, source))?;
+    let mut written = vec![];
+    let issuer = issuer(directory, &mut written)?;
+    for node in nodes {
+        let mut params = CertificateParams::new(vec![node.to_string()])?;
+        params.distinguished_name.push(rcgen::DnType::CommonName, node.as_str());
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &issuer)?;
+        let path = |ending| directory.join(format!("{node}.{ending}"));
+        written.push(write_new(path("key"), 0o600, &key.serialize_pem())?);
+        written.push(write_new(path("pem"), 0o644, &certificate.pem())?);
+    }
+    Ok(written)
+}
+
+/// The CA of a directory; a new one if it has none.
+fn issuer(
+    directory: &Path,
+    written: &mut Vec<PathBuf>,
+) -> Result<Issuer<'static, KeyPair>, KeyError> {
+    let (certificate_path, key_path) = (directory.join("ca.pem"), directory.join("ca.key"));
+    // Every CA of this program has these parameters, so its certificate need not be read.
+    let mut params = CertificateParams::new(vec![])?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.distinguished_name.push(rcgen::DnType::CommonName, "m3ipc nodes");
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    if certificate_path.exists() {
+        let read = |path: &Path| fs::read_to_string(path).map_err(|source| file(path, source));
+        let key = KeyPair::from_pem(&read(&key_path)?);
+        let key = key.map_err(|cause| content(&key_path, cause))?;
+        return Ok(Issuer::new(params, key));
+    }
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    written.push(write_new(key_path, 0o600, &key.serialize_pem())?);
+    written.push(write_new(certificate_path, 0o644, &certificate.pem())?);
+    Ok(Issuer::new(params, key))
+}
+
+/// Writes a file that must not exist yet.
+fn write_new(path: PathBuf, mode: u32, text: &str) -> Result<PathBuf, KeyError> {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+    match opened.and_then(|mut opened| opened.write_all(text.as_bytes())) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(file(&path, source)),
+    }
+}
+
+fn file(path: &Path, source: io::Error) -> KeyError {
+    KeyError::File { path: path.into(), source }
+}
+
+fn content(path: &Path, cause: impl std::fmt::Display) -> KeyError {
+    KeyError::Content { path: path.into(), cause: cause.to_string() }
+}
