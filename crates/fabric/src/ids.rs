@@ -45,15 +45,6 @@ pub struct CallId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryId(pub u64);
 
-/// A copy: the node of its requester, and the number of the call there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct CopyId {
-    /// The node of the requester.
-    pub node: NodeId,
-    /// The requester's call.
-    pub call: CallId,
-}
-
 /// A transport connection to a node. The driver numbers connections and repeats no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);

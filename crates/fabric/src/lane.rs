@@ -120,11 +120,6 @@ impl LaneState {
         self.kept.len() < self.limits.frames && self.kept_bytes < self.limits.bytes
     }
 
-    /// Whether [`transmit`](Self::transmit) has a frame.
-    pub fn has_frame(&self) -> bool {
-        self.cursor < self.next() || (!self.queue.is_empty() && self.window_has_room())
-    }
-
     /// The next frame to transmit, with its number.
     pub fn transmit(&mut self, now_ns: u64) -> Option<(u64, &Outgoing)> {
         if self.cursor == self.next() {

@@ -43,14 +43,13 @@ mod settings;
 
 #[cfg(feature = "planted-faults")]
 pub use faults::Fault;
-pub use ids::{CallId, ConnectionId, CopyId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
+pub use ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
 pub use machine::{Action, Call, CallRefusal, Machine, NotAwaited, Transmit};
-pub use outcome::{AnswerKind, Content, CopyOutcome, Failure, Outcome};
+pub use outcome::{AnswerKind, Content, Failure, Outcome};
 pub use owners::{Admission, Owners, OwnersError, SlotRange, generation_before};
 pub use packet::{
-    CHUNK_MAX_BYTES, CallEnd, CallKind, Expected, Frame, Hello, LONG_MAX_BYTES, Lane,
-    MESSAGE_BODY_MAX_BYTES, MalformedPacket, PACKET_MAX_BYTES, Packet, Party, RefusalCode,
-    SessionPair, VERSIONS, decode, encode,
+    CallEnd, CallKind, Expected, Frame, Hello, LONG_MAX_BYTES, Lane, MESSAGE_BODY_MAX_BYTES,
+    MalformedPacket, PACKET_MAX_BYTES, Packet, RefusalCode, SessionPair, VERSIONS, decode, encode,
 };
 pub use registry::{NodeEntry, Registry, RegistryError, VmEntry};
 pub use settings::{Limits, Settings};

@@ -383,8 +383,6 @@ impl Machine {
                 self.actions.push_back(Action::Died { endpoint });
                 Ok(())
             }
-            // Copies come with the proxy that serves them: a peer may not ask yet.
-            _ => Err(RuleBroken),
         }
     }
 
@@ -406,3 +404,6 @@ impl Machine {
         self.owners.of_node(node).any(|(of, _)| of == vm)
     }
 }
+
+#[cfg(test)]
+mod tests;

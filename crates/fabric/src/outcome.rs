@@ -89,10 +89,8 @@ pub enum Failure {
     NoEndpoint,
     /// The partner is not in the state that the call needs.
     State,
-    /// Privileges, or a missing grant.
+    /// Privileges.
     Denied,
-    /// A bad address or length of memory.
-    BadAddress,
     /// The time limit is over, or a signal ended the call.
     Withdrawn,
     /// The session with the other node ended.
@@ -101,8 +99,6 @@ pub enum Failure {
     Rebooted,
     /// The other node has no room.
     Overload,
-    /// A party of a copy makes no progress.
-    Stalled,
     /// The other node broke the rules.
     Broke,
 }
@@ -116,8 +112,7 @@ impl Failure {
             Self::NoEndpoint => Code::Endpoint,
             Self::State => Code::ProcSts,
             Self::Denied => Code::CallDenied,
-            Self::BadAddress => Code::AddrNotAvail,
-            Self::Withdrawn | Self::Stalled => Code::TimedOut,
+            Self::Withdrawn => Code::TimedOut,
             Self::LinkDown => Code::NotConn,
             Self::Overload => Code::Again,
             Self::Broke => Code::PeerBroke,
@@ -134,13 +129,4 @@ impl Failure {
             _ => Code::SrcDied,
         }
     }
-}
-
-/// The end of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyOutcome {
-    /// Bytes that surely are in the target. After a failure the rest of the target is undefined.
-    pub bytes: u64,
-    /// Why the copy ended early.
-    pub failure: Option<Failure>,
 }

@@ -11,7 +11,7 @@
 use m3ipc_abi::PAYLOAD_BYTES;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{CallId, CopyId, Incarnation, NodeId, VmId};
+use crate::ids::{CallId, Incarnation, NodeId, VmId};
 use crate::outcome::{AnswerKind, Content, Failure};
 use crate::owners::SlotRange;
 use crate::settings::Limits;
@@ -22,8 +22,6 @@ pub const VERSIONS: (u16, u16) = (1, 1);
 pub const LONG_MAX_BYTES: usize = 60 * 1024;
 /// The longest body of a message, in bytes.
 pub const MESSAGE_BODY_MAX_BYTES: usize = PAYLOAD_BYTES + LONG_MAX_BYTES;
-/// The longest piece of a copy, in bytes.
-pub const CHUNK_MAX_BYTES: usize = 60 * 1024;
 /// The longest packet, in bytes. A transport frame of more bytes ends the connection.
 pub const PACKET_MAX_BYTES: usize = 64 * 1024;
 /// The most claims of a greeting.
@@ -111,8 +109,8 @@ pub struct Hello {
     pub partner: Option<(Incarnation, u64)>,
     /// What the sender expects next.
     pub expected: Expected,
-    /// Calls that the sender admits: in all, per VM; copies per role.
-    pub admits: (u32, u32, u32),
+    /// Calls that the sender admits: in all, per VM.
+    pub admits: (u32, u32),
     /// The slots of the sender.
     pub claims: Vec<(VmId, SlotRange)>,
 }
@@ -120,8 +118,8 @@ pub struct Hello {
 impl Hello {
     pub(crate) const MAGIC: u32 = MAGIC;
 
-    pub(crate) fn admits(limits: &Limits) -> (u32, u32, u32) {
-        (limits.calls, limits.calls_of_vm, limits.copies)
+    pub(crate) fn admits(limits: &Limits) -> (u32, u32) {
+        (limits.calls, limits.calls_of_vm)
     }
 }
 
@@ -166,15 +164,6 @@ pub enum CallEnd {
     NotDelivered(Failure),
     /// The receiver has taken the request and does not answer.
     Delivered(Failure),
-}
-
-/// A memory range of a party of a copy. Only the node of the party judges it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Party {
-    /// The address of the endpoint.
-    pub endpoint: i32,
-    /// The address of its memory, or the id of its grant and an offset.
-    pub memory: u64,
 }
 
 /// What a session carries.
@@ -237,103 +226,6 @@ pub enum Frame {
         /// The endpoint.
         endpoint: i32,
     },
-    /// To the node of the target: the requester asks for a copy.
-    Copy {
-        /// The requester's call.
-        call: CallId,
-        /// The VM.
-        vm: VmId,
-        /// The requester.
-        requester: i32,
-        /// The source.
-        source: Party,
-        /// The target.
-        target: Party,
-        /// Length.
-        bytes: u64,
-    },
-    /// To the node of the target: the requester gives the copy up.
-    CopyCancel {
-        /// The requester's call.
-        call: CallId,
-    },
-    /// From the node of the target: the end of a copy.
-    CopyEnd {
-        /// The requester's call.
-        call: CallId,
-        /// Bytes in the target.
-        bytes: u64,
-        /// Why it ended early.
-        failure: Option<Failure>,
-    },
-    /// From the node of the requester to the node of the source: allows a copy by a third node.
-    Allow {
-        /// The requester's call.
-        call: CallId,
-        /// The VM.
-        vm: VmId,
-        /// The requester.
-        requester: i32,
-        /// The source.
-        source: Party,
-        /// Length.
-        bytes: u64,
-        /// The node of the target.
-        target: NodeId,
-    },
-    /// The answer to [`Frame::Allow`].
-    Allowed {
-        /// The requester's call.
-        call: CallId,
-        /// Why not.
-        failure: Option<Failure>,
-    },
-    /// The copy is over: the permission ends.
-    Disallow {
-        /// The requester's call.
-        call: CallId,
-    },
-    /// From the node of the target to the node of the source: send the bytes.
-    Pull {
-        /// The copy.
-        copy: CopyId,
-        /// The VM.
-        vm: VmId,
-        /// The requester.
-        requester: i32,
-        /// The source.
-        source: Party,
-        /// Length.
-        bytes: u64,
-        /// The source may send bytes below this offset.
-        credit: u64,
-    },
-    /// The source may send bytes below this offset.
-    Credit {
-        /// The copy.
-        copy: CopyId,
-        /// The offset.
-        below: u64,
-    },
-    /// The target needs no more bytes.
-    PullEnd {
-        /// The copy.
-        copy: CopyId,
-    },
-    /// The source cannot send more bytes.
-    PullFailed {
-        /// The copy.
-        copy: CopyId,
-        /// Why.
-        failure: Failure,
-    },
-    /// A piece of a copy: the body.
-    Chunk {
-        /// The copy.
-        copy: CopyId,
-        /// The offset of its first byte.
-        offset: u64,
-    },
 }
 
 impl Frame {
@@ -343,14 +235,14 @@ impl Frame {
             Self::Call { .. } | Self::End { end: CallEnd::Answered(..), .. } => {
                 PAYLOAD_BYTES..=MESSAGE_BODY_MAX_BYTES
             }
-            Self::Chunk { .. } => 1..=CHUNK_MAX_BYTES,
             _ => 0..=0,
         }
     }
 
-    /// The lane that carries it.
+    /// The lane that carries it. Copies will use the other one.
+    #[allow(clippy::unused_self)]
     pub(crate) const fn lane(&self) -> Lane {
-        if matches!(self, Self::Chunk { .. }) { Lane::Bulk } else { Lane::Message }
+        Lane::Message
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionEvent {
     /// A new session began; the peer admits so much.
-    Begun { admits: (u32, u32, u32) },
+    Begun { admits: (u32, u32) },
     /// The session ended.
     Ended(Failure),
     /// The driver is to close a connection.

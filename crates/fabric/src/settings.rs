@@ -2,7 +2,6 @@
 
 use crate::MESSAGE_BODY_MAX_BYTES;
 use crate::lane::LaneLimits;
-use crate::packet::CHUNK_MAX_BYTES;
 
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
@@ -26,8 +25,6 @@ pub struct Settings {
     pub took_delay_ns: u64,
     /// A call whose cancellation is not answered within this time ends with an unknown outcome.
     pub cancel_ns: u64,
-    /// A copy ends if a party makes no progress for this time.
-    pub stall_ns: u64,
     /// How much of the peer and of each VM this node admits, and keeps for the peer.
     pub limits: Limits,
 }
@@ -45,12 +42,6 @@ pub struct Limits {
     pub waiting_of_vm: u32,
     /// Notifications for a peer that may wait here, one per pair of endpoints.
     pub notifications: u32,
-    /// Copies with a peer that may be open here, in each role.
-    pub copies: u32,
-    /// Endpoints whose death a peer wants to learn.
-    pub watches: u32,
-    /// Bytes of one copy that may be under way. At least one chunk.
-    pub copy_window_bytes: u64,
 }
 
 impl Settings {
@@ -67,8 +58,7 @@ impl Settings {
         let lanes = 2 * (Self::LANES[0].bytes + Self::LANES[1].bytes) as u64;
         let body = MESSAGE_BODY_MAX_BYTES as u64;
         let calls = 2 * limits.calls as u64 + limits.waiting as u64;
-        let copies = 3 * limits.copies as u64 * (limits.copy_window_bytes + CHUNK_MAX_BYTES as u64);
-        lanes + calls * (body + 512) + limits.notifications as u64 * 128 + copies
+        lanes + calls * (body + 512) + limits.notifications as u64 * 128
     }
 }
 
@@ -83,7 +73,6 @@ impl Default for Settings {
             ack_delay_ns: 20 * MS,
             took_delay_ns: 5 * MS,
             cancel_ns: 1_000 * MS,
-            stall_ns: 1_000 * MS,
             limits: Limits::default(),
         }
     }
@@ -97,9 +86,6 @@ impl Default for Limits {
             waiting: 1024,
             waiting_of_vm: 512,
             notifications: 4096,
-            copies: 16,
-            watches: 65_536,
-            copy_window_bytes: 16 * CHUNK_MAX_BYTES as u64,
         }
     }
 }

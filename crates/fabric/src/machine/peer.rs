@@ -24,8 +24,8 @@ pub(super) struct Peer {
     last_vm: VmId,
     /// Calls that were sent and have not ended, by VM.
     open: BTreeMap<VmId, u32>,
-    /// What the peer admits: calls, calls of a VM, copies.
-    pub admits: (u32, u32, u32),
+    /// What the peer admits: calls, calls of a VM.
+    pub admits: (u32, u32),
     /// Notifications that have not been sent, with their arguments.
     pub notifications: BTreeMap<Pair, u64>,
     /// Whether the last frame of its kind was a notification: the two take turns.
@@ -45,7 +45,7 @@ impl Peer {
             waiting: BTreeMap::new(),
             last_vm: 0,
             open: BTreeMap::new(),
-            admits: (0, 0, 0),
+            admits: (0, 0),
             notifications: BTreeMap::new(),
             notified_last: false,
             incoming: BTreeMap::new(),
