@@ -34,7 +34,7 @@ pub struct Node {
     /// Those of them that are being withdrawn.
     pub withdrawing: BTreeSet<DeliveryId>,
     /// Requests that were taken and not answered, with their numbers and receivers.
-    pub owed: BTreeMap<DeliveryId, (u64, Address)>,
+    pub owed: BTreeMap<DeliveryId, (u64, EndpointId)>,
 }
 
 /// Slots of a node: each has some.

@@ -140,12 +140,11 @@ impl World {
                 break;
             }
         }
-        for node in &self.nodes {
-            if !node.machine.is_idle() {
-                return Err(format!("node {} keeps something: {:?}", node.id.0, node.machine));
-            }
+        self.ledger.rest()?;
+        match self.nodes.iter().find(|node| !node.machine.is_idle()) {
+            Some(node) => Err(format!("node {} keeps something: {:?}", node.id.0, node.machine)),
+            None => Ok(()),
         }
-        self.ledger.rest()
     }
 
     fn is_at_rest(&self) -> bool {
@@ -350,7 +349,8 @@ impl World {
         let Some(offered) = node.offered.remove(&delivery) else { return Ok(()) };
         node.withdrawing.remove(&delivery);
         if offered.kind == CallKind::Request {
-            node.owed.insert(delivery, (offered.number, offered.to));
+            let receiver = EndpointId::new(offered.from.vm, offered.to);
+            node.owed.insert(delivery, (offered.number, receiver));
         }
         let clock_ns = node.clock_ns(now_ns);
         self.ledger.taken(offered.number)?;
@@ -499,7 +499,7 @@ impl World {
         let given_up: Vec<u64> =
             node.calls.values().filter(|(_, it)| *it == endpoint).map(|(it, _)| *it).collect();
         node.calls.retain(|_, (_, caller)| *caller != endpoint);
-        node.owed.retain(|_, (_, to)| *to != endpoint.address);
+        node.owed.retain(|_, (_, to)| *to != endpoint);
         node.machine.died(clock_ns, endpoint);
         let address = endpoint.address;
         let next = Address::new(address.generation() + 1, address.slot());

@@ -39,9 +39,10 @@ fn the_promises_hold_in_each_history() {
 
 #[test]
 fn each_planted_fault_is_noticed() {
+    let runs = setting("M3_FABRIC_FAULT_RUNS", RUNS_PER_FAULT);
     let mut missed = Vec::new();
     for fault in Fault::ALL {
-        match (0..RUNS_PER_FAULT).find_map(|seed| Some((seed, run(seed, Some(*fault)).err()?))) {
+        match (0..runs).find_map(|seed| Some((seed, run(seed, Some(*fault)).err()?))) {
             Some((_, broken)) => println!("{fault:?}: {broken:.140}"),
             None => missed.push(fault),
         }
