@@ -331,7 +331,7 @@ impl Machine {
                 let fit = self.owners.wrong_claim(node, &hello.claims).is_none();
                 peer.session.hello(now_ns, id, &hello, fit, &self.own);
             }
-            Packet::Refused(why) => peer.session.refused(id, why),
+            Packet::Refused(why) => peer.session.refused(now_ns, id, why),
             Packet::Beat { session, expected, missing } => {
                 let accepted = peer.session.accept(now_ns, id, session, expected, &self.own);
                 if accepted == Some(true) {

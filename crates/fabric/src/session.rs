@@ -171,6 +171,7 @@ impl Session {
     pub fn deadline_ns(&self, own: &Identity) -> Option<u64> {
         let settings = &own.settings;
         let end = match self.state {
+            _ if own.planted.has(Fault::SilenceIgnored) => None,
             State::Down => None,
             State::Up => Some(self.heard_ns.saturating_add(settings.silence_ns)),
             State::Suspended { since_ns } => Some(since_ns.saturating_add(settings.grace_ns)),
@@ -239,10 +240,11 @@ impl Session {
     }
 
     /// The peer refused a connection.
-    pub fn refused(&mut self, id: ConnectionId, why: RefusalCode) {
+    pub fn refused(&mut self, now_ns: u64, id: ConnectionId, why: RefusalCode) {
         let incarnation = self.newest;
         self.events.push(SessionEvent::Refused { by_peer: true, incarnation, why });
         self.events.push(SessionEvent::Close(id));
+        self.disconnected(now_ns, id);
     }
 
     /// A greeting on a connection. `claims_fit`: the registry gives the peer the slots it claims.

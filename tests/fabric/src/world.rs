@@ -16,6 +16,15 @@ const ACTS: u32 = 150;
 /// The longest virtual time in which everything must come to rest after the last trouble.
 const REST_NS: u64 = 40_000 * MS;
 
+/// Steps at one time; more mean that a machine asks for a time that is over.
+const STEPS_AT_ONCE: u32 = 1_000;
+
+/// Packets of a lane at one time.
+const PACKETS_AT_ONCE: u32 = 5_000;
+
+/// Events of a run; more mean that two machines answer each other without end.
+const EVENTS: u64 = 60_000;
+
 /// What a run suffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
@@ -116,8 +125,17 @@ impl World {
     }
 
     fn live(&mut self) -> Checked {
-        let mut end_ns = u64::MAX;
+        let (mut end_ns, mut events) = (u64::MAX, 0);
+        let (mut latest_ns, mut steps) = (0, 0_u32);
         loop {
+            steps = if self.now_ns == latest_ns { steps + 1 } else { 0 };
+            latest_ns = self.now_ns;
+            if steps > STEPS_AT_ONCE {
+                return Err(format!(
+                    "a machine spins: {:?}",
+                    self.nodes[self.next_timer().1].machine
+                ));
+            }
             if self.healing && end_ns == u64::MAX {
                 end_ns = self.now_ns + REST_NS;
             }
@@ -134,6 +152,10 @@ impl World {
                 self.drain(id)?;
             } else if let Some(event) = self.network.pop() {
                 self.now_ns = event_ns;
+                events += 1;
+                if events > EVENTS {
+                    return Err("two machines answer each other without end".to_owned());
+                }
                 self.event(event)?;
             }
             if self.is_at_rest() {
@@ -228,7 +250,13 @@ impl World {
         for peer in self.ids() {
             for lane in Lane::ALL {
                 let clock_ns = self.clock_ns(id);
+                let mut packets = 0_u32;
                 while let Some(packet) = self.at(id).machine.poll_transmit(clock_ns, peer, lane) {
+                    packets += 1;
+                    if packets > PACKETS_AT_ONCE {
+                        let last = m3ipc_fabric::decode(&packet.bytes);
+                        return Err(format!("node {} sends without end: {last:?}", id.0));
+                    }
                     let way = (packet.connection, lane);
                     let (now_ns, rng) = (self.now_ns, &mut self.rng);
                     self.network.transmit((id, peer), way, packet.bytes, now_ns, rng);
