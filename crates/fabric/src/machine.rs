@@ -5,9 +5,12 @@
 //! ([`Machine::poll_transmit`]), and sets its timer to [`Machine::next_timeout_ns`].
 
 mod action;
+mod delivery;
 mod incoming;
+mod open_call;
 mod outgoing;
 mod peer;
+mod waiting;
 
 pub use action::{Action, Call, CallRefusal, NotAwaited, Transmit};
 
@@ -23,8 +26,8 @@ use crate::packet::{Frame, Lane, Packet, decode};
 use crate::session::{Identity, SessionEvent};
 use crate::settings::Settings;
 
-use incoming::Incoming;
-use outgoing::Outgoing;
+use delivery::{Delivery, Incoming};
+use open_call::{OpenCall, Outgoing};
 use peer::Peer;
 
 /// The peer broke the rules of the protocol.
@@ -130,8 +133,8 @@ impl Machine {
         let deliveries = peer.incoming.values();
         let queued = deliveries.filter_map(|id| self.incoming.deliveries.get(id));
         peer.session.bytes()
-            + waiting.map(outgoing::OpenCall::bytes).sum::<u64>()
-            + queued.map(incoming::Delivery::bytes).sum::<u64>()
+            + waiting.map(OpenCall::bytes).sum::<u64>()
+            + queued.map(Delivery::bytes).sum::<u64>()
             + 128 * peer.notifications.len() as u64
     }
 

@@ -6,6 +6,7 @@
 //! memory; deaths and notifications are not lost; silence is noticed.
 #![forbid(unsafe_code)]
 
+mod acts;
 mod ledger;
 mod network;
 mod node;

@@ -11,59 +11,15 @@
 //! A slot of a link holds one message. So a message waits until the earlier one of its pair is
 //! taken or withdrawn, also across sessions.
 
-use std::collections::{BTreeMap, VecDeque};
-
-use m3ipc_abi::{Address, Code};
+use m3ipc_abi::Code;
 
 use super::action::{Action, NotAwaited};
+use super::delivery::{Delivery, Pair, State};
 use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
 use crate::ids::{CallId, DeliveryId, EndpointId, NodeId};
 use crate::outcome::{AnswerKind, Content, Failure};
 use crate::packet::{CallEnd, CallKind, Frame, LONG_MAX_BYTES, body_of, content_of};
-
-type Pair = (EndpointId, Address);
-
-/// All messages of remote endpoints.
-#[derive(Debug, Default)]
-pub(super) struct Incoming {
-    pub deliveries: BTreeMap<DeliveryId, Delivery>,
-    /// The deliveries of each pair that are not taken. The first one is offered.
-    pairs: BTreeMap<Pair, VecDeque<DeliveryId>>,
-    last: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Queued,
-    Offered,
-    Withdrawing,
-    Taken { told: bool },
-}
-
-/// A message of a remote endpoint.
-#[derive(Debug)]
-pub(super) struct Delivery {
-    node: NodeId,
-    call: CallId,
-    pair: Pair,
-    kind: CallKind,
-    state: State,
-    /// The message, until it is offered.
-    content: Option<Content>,
-    /// Its session has ended: nobody gets its end.
-    orphaned: bool,
-}
-
-impl Delivery {
-    pub fn bytes(&self) -> u64 {
-        self.content.as_ref().map_or(0, Content::bytes) + 256
-    }
-
-    fn to(&self) -> EndpointId {
-        EndpointId::new(self.pair.0.vm, self.pair.1)
-    }
-}
 
 impl Machine {
     pub(super) fn call_arrived(

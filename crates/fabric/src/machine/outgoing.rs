@@ -8,59 +8,15 @@
 //!
 //! A call whose caller has its outcome may stay open: the peer's limit counts it until its end.
 
-use std::collections::BTreeMap;
-
-use m3ipc_abi::{Address, Code};
+use m3ipc_abi::Code;
 
 use super::action::{Action, Call, CallRefusal};
+use super::open_call::{OpenCall, State};
 use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
 use crate::ids::{CallId, EndpointId, NodeId};
-use crate::outcome::{Content, Failure, Outcome};
+use crate::outcome::{Failure, Outcome};
 use crate::packet::{CallEnd, CallKind, Frame, LONG_MAX_BYTES, content_of};
-
-/// All calls of local endpoints.
-#[derive(Debug, Default)]
-pub(super) struct Outgoing {
-    pub calls: BTreeMap<CallId, OpenCall>,
-    last: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Waiting,
-    Sent,
-    Took,
-}
-
-/// A call that has not ended.
-#[derive(Debug)]
-pub(super) struct OpenCall {
-    pub from: EndpointId,
-    pub to: Address,
-    pub kind: CallKind,
-    node: NodeId,
-    state: State,
-    /// The message, until it is sent.
-    content: Option<Content>,
-    limit_ns: Option<u64>,
-    /// When the patience with a cancellation ends.
-    cancelled_ns: Option<u64>,
-    /// Whether the caller has its outcome, or died.
-    reported: bool,
-}
-
-impl OpenCall {
-    pub fn bytes(&self) -> u64 {
-        self.content.as_ref().map_or(0, Content::bytes) + 256
-    }
-
-    /// The call is sent now: its message.
-    pub fn sent(&mut self) -> Option<Content> {
-        self.state = State::Sent;
-        self.content.take()
-    }
-}
 
 impl Machine {
     /// A local endpoint calls a remote one. The call ends by [`Action::Ended`].

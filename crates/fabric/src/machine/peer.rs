@@ -2,17 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use m3ipc_abi::Address;
-
-use super::Machine;
-use super::action::{Action, CallRefusal};
+use super::delivery::Pair;
 use crate::faults::{Fault, Planted};
-use crate::ids::{CallId, DeliveryId, EndpointId, NodeId, VmId};
-use crate::packet::{Frame, Lane, body_of};
+use crate::ids::{CallId, DeliveryId, NodeId, VmId};
 use crate::session::Session;
-
-/// Source and receiver.
-type Pair = (EndpointId, Address);
 
 /// A peer.
 #[derive(Debug)]
@@ -29,13 +22,13 @@ pub(super) struct Peer {
     /// Notifications that have not been sent, with their arguments.
     pub notifications: BTreeMap<Pair, u64>,
     /// Whether the last frame of its kind was a notification: the two take turns.
-    notified_last: bool,
+    pub notified_last: bool,
     /// Calls of the peer.
     pub incoming: BTreeMap<CallId, DeliveryId>,
     /// Their number, by VM.
     incoming_of_vm: BTreeMap<VmId, u32>,
     /// Whether a call was refused for lack of room.
-    wants_room: bool,
+    pub wants_room: bool,
 }
 
 impl Peer {
@@ -67,7 +60,7 @@ impl Peer {
             && self.session.is_settled()
     }
 
-    fn waiting_calls(&self) -> usize {
+    pub fn waiting_calls(&self) -> usize {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
@@ -111,7 +104,7 @@ impl Peer {
 
     /// The call to send next: the VMs take turns, and none has more open calls than the peer
     /// admits.
-    fn next_call(&mut self, planted: Planted) -> Option<CallId> {
+    pub fn next_call(&mut self, planted: Planted) -> Option<CallId> {
         let open: u32 = self.open.values().sum();
         let ignored = planted.has(Fault::LimitsIgnored);
         if open >= self.admits.0 && !ignored {
@@ -130,107 +123,4 @@ impl Peer {
         *self.open.entry(vm).or_default() += 1;
         Some(call)
     }
-}
-
-impl Machine {
-    /// Notifies a remote endpoint. The notification of a pair that waits already takes up the
-    /// argument.
-    ///
-    /// # Errors
-    /// As for [`Machine::call`].
-    pub fn notify(
-        &mut self,
-        now_ns: u64,
-        from: EndpointId,
-        to: Address,
-        argument: u64,
-    ) -> Result<(), CallRefusal> {
-        self.advance(now_ns);
-        let node = self.reachable(EndpointId::new(from.vm, to))?;
-        if !self.living.contains_key(&from) {
-            return Err(CallRefusal::NoEndpoint);
-        }
-        let most = self.own.settings.limits.notifications as usize;
-        let Some(peer) = self.peers.get_mut(&node) else { return Err(CallRefusal::NoEndpoint) };
-        let pair = (from, to);
-        if peer.notifications.len() >= most && !peer.notifications.contains_key(&pair) {
-            peer.wants_room = true;
-            return Err(CallRefusal::Full(node));
-        }
-        let bits = peer.notifications.entry(pair).or_default();
-        *bits = if self.own.planted.has(Fault::NotificationReplaced) {
-            argument
-        } else {
-            *bits | argument
-        };
-        self.acquaint(from, node);
-        Ok(())
-    }
-
-    /// Whether a further call may wait for the peer.
-    pub(super) fn has_room(&mut self, node: NodeId, vm: VmId) -> bool {
-        let limits = &self.own.settings.limits;
-        let Some(peer) = self.peers.get_mut(&node) else { return false };
-        let of_vm = peer.waiting.get(&vm).map_or(0, VecDeque::len);
-        let fits =
-            peer.waiting_calls() < limits.waiting as usize && of_vm < limits.waiting_of_vm as usize;
-        peer.wants_room |= !fits;
-        fits
-    }
-
-    /// Moves a notification or a call that waits into its lane, if the lane transmits it next.
-    pub(super) fn promote(&mut self, node: NodeId) {
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        if !peer.session.is_up() || !peer.session.lane(Lane::Message).has_room() {
-            return;
-        }
-        let is_notification =
-            !peer.notifications.is_empty() && (!peer.notified_last || peer.waiting.is_empty());
-        if is_notification && let Some((pair, argument)) = peer.notifications.pop_first() {
-            peer.notified_last = true;
-            peer.session.push(notification(pair, argument), Vec::new());
-        } else {
-            peer.notified_last = false;
-            self.promote_call(node);
-        }
-        self.announce_room(node);
-    }
-
-    fn promote_call(&mut self, node: NodeId) {
-        let planted = self.own.planted;
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        let Some(id) = peer.next_call(planted) else { return };
-        let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
-        let Some(content) = call.sent() else { return };
-        let pair = (call.from, call.to);
-        // The sender notified before it called: the order of the pair.
-        if let Some(argument) = peer.notifications.remove(&pair) {
-            peer.session.push(notification(pair, argument), Vec::new());
-        }
-        let frame = Frame::Call {
-            call: id,
-            vm: call.from.vm,
-            from: call.from.address.0,
-            to: call.to.0,
-            kind: call.kind,
-            m_type: content.m_type,
-        };
-        peer.session.push(frame, body_of(&content));
-    }
-
-    /// Tells the driver once that calls are accepted again.
-    pub(super) fn announce_room(&mut self, node: NodeId) {
-        let limits = &self.own.settings.limits;
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        let has_room = peer.waiting_calls() < limits.waiting as usize / 2 + 1
-            && peer.notifications.len() < limits.notifications as usize / 2 + 1;
-        if peer.wants_room && has_room {
-            peer.wants_room = false;
-            self.actions.push_back(Action::Room { node });
-        }
-    }
-}
-
-fn notification((from, to): Pair, argument: u64) -> Frame {
-    Frame::Notify { vm: from.vm, from: from.address.0, to: to.0, argument }
 }

@@ -70,7 +70,8 @@ fn call_from(from: i32) -> Frame {
 
 #[test]
 fn a_greeting_must_fit_the_registry_and_the_certificate() {
-    let wrong: [(fn(&mut Hello), RefusalCode); 5] = [
+    type Spoil = fn(&mut Hello);
+    let wrong: [(Spoil, RefusalCode); 5] = [
         (|hello| hello.versions = (7, 9), RefusalCode::Version),
         (|hello| hello.from = NodeId(3), RefusalCode::Identity),
         (|hello| hello.to = NodeId(3), RefusalCode::Identity),
