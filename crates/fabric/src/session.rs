@@ -13,13 +13,32 @@
 
 use crate::faults::{Fault, Planted};
 use crate::ids::{ConnectionId, Incarnation, NodeId, VmId};
-use crate::lane::{Arrival, LaneState, Outgoing};
+use crate::lane::{Arrival, LaneLimits, LaneState, Outgoing};
 use crate::outcome::Failure;
 use crate::owners::{Admission, SlotRange};
 use crate::packet::{
-    CLAIMS_MAX, Expected, Frame, Hello, Lane, Packet, RefusalCode, SessionPair, VERSIONS, encode,
+    CLAIMS_MAX, Expected, Frame, Hello, Lane, MESSAGE_BODY_MAX_BYTES, Packet, RefusalCode,
+    SessionPair, VERSIONS, encode,
 };
 use crate::settings::Settings;
+
+/// The window of each lane: messages, bulk.
+const LANES: [LaneLimits; 2] = [
+    LaneLimits { frames: 1024, bytes: 2 * 1024 * 1024 },
+    LaneLimits { frames: 64, bytes: 2 * 1024 * 1024 },
+];
+
+impl Settings {
+    /// The most bytes that the machine keeps for one peer: what its limits add up to.
+    #[must_use]
+    pub const fn memory_max_bytes(&self) -> u64 {
+        let limits = &self.limits;
+        let lanes = 2 * (LANES[0].bytes + LANES[1].bytes) as u64;
+        let body = MESSAGE_BODY_MAX_BYTES as u64;
+        let calls = 2 * limits.calls as u64 + limits.waiting as u64;
+        lanes + calls * (body + 512) + limits.notifications as u64 * 128
+    }
+}
 
 /// What both sides of each session of a node have in common.
 #[derive(Clone, Debug)]
@@ -79,7 +98,7 @@ pub struct Session {
 }
 
 fn lanes(planted: Planted) -> [LaneState; 2] {
-    Settings::LANES.map(|limits| LaneState::new(limits, planted))
+    LANES.map(|limits| LaneState::new(limits, planted))
 }
 
 impl Session {

@@ -1,8 +1,5 @@
 //! Times and limits of a proxy.
 
-use crate::MESSAGE_BODY_MAX_BYTES;
-use crate::lane::LaneLimits;
-
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
 
@@ -42,24 +39,6 @@ pub struct Limits {
     pub waiting_of_vm: u32,
     /// Notifications for a peer that may wait here, one per pair of endpoints.
     pub notifications: u32,
-}
-
-impl Settings {
-    /// The window of each lane: messages, bulk.
-    pub(crate) const LANES: [LaneLimits; 2] = [
-        LaneLimits { frames: 1024, bytes: 2 * 1024 * 1024 },
-        LaneLimits { frames: 64, bytes: 2 * 1024 * 1024 },
-    ];
-
-    /// The most bytes that the machine keeps for one peer: what its limits add up to.
-    #[must_use]
-    pub const fn memory_max_bytes(&self) -> u64 {
-        let limits = &self.limits;
-        let lanes = 2 * (Self::LANES[0].bytes + Self::LANES[1].bytes) as u64;
-        let body = MESSAGE_BODY_MAX_BYTES as u64;
-        let calls = 2 * limits.calls as u64 + limits.waiting as u64;
-        lanes + calls * (body + 512) + limits.notifications as u64 * 128
-    }
 }
 
 impl Default for Settings {
