@@ -121,6 +121,7 @@ impl Machine {
     pub fn is_idle(&self) -> bool {
         self.outgoing.calls.is_empty()
             && self.incoming.deliveries.is_empty()
+            && self.incoming.untold.is_empty()
             && self.peers.values().all(Peer::is_idle)
     }
 

@@ -104,6 +104,7 @@ impl Machine {
         self.leave_pair(id);
         let Some(delivery) = self.incoming.deliveries.remove(&id) else { return };
         let Delivery { node, call, pair, orphaned, .. } = delivery;
+        self.incoming.untold.remove(&(pair, id));
         if !orphaned {
             self.push(node, Frame::End { call, end }, body);
             if let Some(peer) = self.peers.get_mut(&node) {
@@ -129,6 +130,7 @@ impl Machine {
             }
             CallKind::Request => {
                 delivery.state = State::Taken { told: false };
+                self.incoming.untold.insert((delivery.pair, id));
                 let at_ns = self.now_ns.saturating_add(self.own.settings.took_delay_ns);
                 self.timers.insert((at_ns, Timer::Took(id)));
                 self.leave_pair(id);
@@ -212,6 +214,7 @@ impl Machine {
         let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
         if delivery.state == (State::Taken { told: false }) {
             delivery.state = State::Taken { told: true };
+            self.incoming.untold.remove(&(delivery.pair, id));
             let (node, call) = (delivery.node, delivery.call);
             self.push(node, Frame::Took { call }, Vec::new());
         }
@@ -219,13 +222,10 @@ impl Machine {
 
     /// A local endpoint calls a remote one whose request it may have taken. Its message may be the
     /// answer, so the requester must know before that the request was taken.
-    pub(super) fn tell_took_before(&mut self, node: NodeId, (from, to): Pair) {
+    pub(super) fn tell_took_before(&mut self, (from, to): Pair) {
         let requester = (EndpointId::new(from.vm, to), from.address);
-        let Some(peer) = self.peers.get(&node) else { return };
-        let of_pair = |id: &&DeliveryId| {
-            self.incoming.deliveries.get(*id).is_some_and(|it| it.pair == requester)
-        };
-        let ids: Vec<DeliveryId> = peer.incoming.values().filter(of_pair).copied().collect();
+        let of_pair = (requester, DeliveryId(0))..=(requester, DeliveryId(u64::MAX));
+        let ids: Vec<DeliveryId> = self.incoming.untold.range(of_pair).map(|(_, id)| *id).collect();
         ids.into_iter().for_each(|id| self.tell_took(id));
     }
 
@@ -270,6 +270,7 @@ impl Machine {
                 }
                 State::Offered | State::Withdrawing => {}
                 State::Taken { .. } => {
+                    self.incoming.untold.remove(&(delivery.pair, id));
                     self.actions.push_back(Action::Abandon { delivery: id });
                     self.incoming.deliveries.remove(&id);
                 }

@@ -39,7 +39,7 @@ impl Machine {
         self.outgoing.last += 1;
         let id = CallId(self.outgoing.last);
         self.acquaint(from, node);
-        self.tell_took_before(node, (from, to));
+        self.tell_took_before((from, to));
         if let Some(limit_ns) = limit_ns {
             self.timers.insert((limit_ns, Timer::Limit(id)));
         }
