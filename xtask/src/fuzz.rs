@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::workspace::Workspace;
 
 /// All targets: the programs of `fuzz/Cargo.toml`.
-const TARGETS: &[&str] = &["frames", "links", "areas", "rings", "regions"];
+const TARGETS: &[&str] = &["frames", "packets", "links", "areas", "rings", "regions"];
 
 /// What to run.
 #[derive(clap::Args)]

@@ -6,6 +6,7 @@
 //! | target | the bytes are | the code that reads them |
 //! |---|---|---|
 //! | [`frames()`] | frames of members and of the daemon, records of the journal | wire, daemon |
+//! | [`packets()`] | packets of another node, and a whole conversation with it | fabric |
 //! | [`links()`] | the page of a link | link |
 //! | [`areas()`] | the ledger of a hostile member, and the names that it sends | area, shm |
 //! | [`rings()`] | the memory and the socket of a com-socket | sockets |
@@ -15,12 +16,14 @@ mod areas;
 mod frames;
 mod input;
 mod links;
+mod packets;
 mod regions;
 mod rings;
 
 pub use areas::areas;
 pub use frames::frames;
 pub use links::links;
+pub use packets::packets;
 pub use regions::regions;
 pub use rings::rings;
 
@@ -30,6 +33,7 @@ pub type Target = fn(&[u8]);
 /// All targets, by name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("frames", frames),
+    ("packets", packets),
     ("links", links),
     ("areas", areas),
     ("rings", rings),

@@ -41,6 +41,7 @@ const TABLE: &[Row] = &[
     low("m3ipc-link", &["m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
     low("m3ipc-area", &["m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
     low("m3ipc-wire", &["m3ipc-abi"]),
+    low("m3ipc-fabric", &["m3ipc-abi"]),
     low("m3ipc", BELOW),
     high("m3ipc-daemon", &[]),
     high("m3ipc-calls", &[]),

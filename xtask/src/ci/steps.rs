@@ -365,6 +365,17 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
+        name: "nodes",
+        command: "cargo test --release -p m3ipc-test-fabric",
+        env: &[("M3_FABRIC_RUNS", "1000000")],
+        after: &["test"],
+        lock: "release",
+        limit_s: 14_400,
+        figure: Figure::TestTotals,
+        next: "run the command with M3_FABRIC_SEED=<seed> M3_FABRIC_RUNS=1",
+        ..FULL
+    },
+    Step {
         name: "slow-path",
         command: "cargo nextest run -p m3ipc -p m3ipc-test-fixture -p m3ipc-conformance -p \
                   m3ipc-hostile -p m3ipc-crash",
@@ -420,6 +431,7 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     fuzz("fuzz-frames", "{xtask} fuzz frames --seconds 3600"),
+    fuzz("fuzz-packets", "{xtask} fuzz packets --seconds 3600"),
     fuzz("fuzz-links", "{xtask} fuzz links --seconds 3600"),
     fuzz("fuzz-areas", "{xtask} fuzz areas --seconds 3600"),
     fuzz("fuzz-rings", "{xtask} fuzz rings --seconds 3600"),

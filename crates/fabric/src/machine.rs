@@ -1,0 +1,413 @@
+//! The machine of a proxy: all peers, all calls, one input after the other.
+//!
+//! Each input brings the time. The time never runs back: an earlier time counts as the last one.
+//! After each input the driver takes the actions ([`Machine::poll_action`]) and the packets
+//! ([`Machine::poll_transmit`]), and sets its timer to [`Machine::next_timeout_ns`].
+
+mod action;
+mod delivery;
+mod incoming;
+mod open_call;
+mod outgoing;
+mod peer;
+mod waiting;
+
+pub use action::{Action, Call, CallRefusal, NotAwaited, Transmit};
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use m3ipc_abi::{Address, Slot};
+
+use crate::faults::Planted;
+use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
+use crate::outcome::Failure;
+use crate::owners::Owners;
+use crate::packet::{Frame, Lane, Packet, decode};
+use crate::session::{Identity, SessionEvent};
+use crate::settings::Settings;
+
+use delivery::{Delivery, Incoming};
+use open_call::{OpenCall, Outgoing};
+use peer::Peer;
+
+/// The peer broke the rules of the protocol.
+#[derive(Clone, Copy, Debug)]
+struct RuleBroken;
+
+/// What is due at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The time limit of a call.
+    Limit(CallId),
+    /// The cancellation of a call was not answered.
+    Cancelled(CallId),
+    /// The requester has to learn that its request was taken.
+    Took(DeliveryId),
+}
+
+/// A living local endpoint, and the nodes that want to learn its death.
+type Watchers = BTreeSet<NodeId>;
+
+/// The state machine of a proxy.
+#[derive(Debug)]
+pub struct Machine {
+    own: Identity,
+    owners: Owners,
+    now_ns: u64,
+    peers: BTreeMap<NodeId, Peer>,
+    living: BTreeMap<EndpointId, Watchers>,
+    /// The latest endpoint of each local slot.
+    latest: BTreeMap<(VmId, Slot), Address>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    timers: BTreeSet<(u64, Timer)>,
+    actions: VecDeque<Action>,
+}
+
+impl Machine {
+    /// The machine of `node` in a cluster. The other owners of slots are its peers.
+    #[must_use]
+    pub fn new(
+        cluster: &str,
+        node: NodeId,
+        incarnation: Incarnation,
+        owners: Owners,
+        peers: impl IntoIterator<Item = NodeId>,
+        settings: Settings,
+    ) -> Self {
+        let claims = owners.of_node(node).collect();
+        let cluster = cluster.to_owned();
+        let planted = Planted::default();
+        let peers = peers.into_iter().filter(|peer| *peer != node);
+        Self {
+            own: Identity { cluster, node, incarnation, claims, settings, planted },
+            owners,
+            now_ns: 0,
+            peers: peers.map(|peer| (peer, Peer::new(peer, planted))).collect(),
+            living: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            timers: BTreeSet::new(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    /// The same machine with a planted mistake.
+    #[cfg(feature = "planted-faults")]
+    #[must_use]
+    pub fn with_fault(mut self, fault: Option<crate::Fault>) -> Self {
+        self.own.planted = Planted(fault);
+        for (node, peer) in &mut self.peers {
+            *peer = Peer::new(*node, self.own.planted);
+        }
+        self
+    }
+
+    /// The node of this machine.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        self.own.node
+    }
+
+    /// Whether the session with a node lives: calls to its endpoints are accepted.
+    #[must_use]
+    pub fn is_reachable(&self, node: NodeId) -> bool {
+        self.peers.get(&node).is_some_and(|peer| peer.session.lives())
+    }
+
+    /// Whether no call is open and no frame under way, in either direction.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.outgoing.calls.is_empty()
+            && self.incoming.deliveries.is_empty()
+            && self.incoming.untold.is_empty()
+            && self.peers.values().all(Peer::is_idle)
+    }
+
+    /// Bytes that the machine keeps for a peer, near enough for a limit.
+    #[must_use]
+    pub fn bytes_of(&self, node: NodeId) -> u64 {
+        let Some(peer) = self.peers.get(&node) else { return 0 };
+        let calls = peer.waiting.values().flatten();
+        let waiting = calls.filter_map(|call| self.outgoing.calls.get(call));
+        let deliveries = peer.incoming.values();
+        let queued = deliveries.filter_map(|id| self.incoming.deliveries.get(id));
+        peer.session.bytes()
+            + waiting.map(OpenCall::bytes).sum::<u64>()
+            + queued.map(Delivery::bytes).sum::<u64>()
+            + 128 * peer.notifications.len() as u64
+    }
+
+    /// A connection to a node stands, in either direction. The transport has proved that the peer
+    /// is that node.
+    pub fn connected(&mut self, now_ns: u64, node: NodeId, connection: ConnectionId) {
+        self.advance(now_ns);
+        let now_ns = self.now_ns;
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.session.connected(now_ns, connection);
+        }
+        self.serve_session(node);
+    }
+
+    /// A connection has ended.
+    pub fn disconnected(&mut self, now_ns: u64, node: NodeId, connection: ConnectionId) {
+        self.advance(now_ns);
+        let now_ns = self.now_ns;
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.session.disconnected(now_ns, connection);
+        }
+        self.serve_session(node);
+    }
+
+    /// Bytes of a packet from a connection.
+    pub fn received(&mut self, now_ns: u64, node: NodeId, id: ConnectionId, bytes: &[u8]) {
+        self.advance(now_ns);
+        if self.packet(node, id, bytes).is_err()
+            && let Some(peer) = self.peers.get_mut(&node)
+        {
+            peer.session.broke(&self.own);
+        }
+        self.serve_session(node);
+    }
+
+    /// The time has come that [`Machine::next_timeout_ns`] named.
+    pub fn tick(&mut self, now_ns: u64) {
+        self.advance(now_ns);
+        while let Some(&(at_ns, timer)) = self.timers.first()
+            && at_ns <= self.now_ns
+        {
+            self.timers.pop_first();
+            match timer {
+                Timer::Limit(call) => self.cancel(call),
+                Timer::Cancelled(call) => self.cancellation_unanswered(call),
+                Timer::Took(delivery) => self.tell_took(delivery),
+            }
+        }
+        let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
+        for node in nodes {
+            if let Some(peer) = self.peers.get_mut(&node) {
+                peer.session.tick(self.now_ns, &self.own);
+            }
+            self.serve_session(node);
+        }
+    }
+
+    /// When [`Machine::tick`] has something to do.
+    #[must_use]
+    pub fn next_timeout_ns(&self) -> Option<u64> {
+        let sessions = self.peers.values().filter_map(|it| it.session.deadline_ns(&self.own));
+        sessions.chain(self.timers.first().map(|(at_ns, _)| *at_ns)).min()
+    }
+
+    /// The next action for the driver.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The next packet of a lane for a node. Ask when the connection can take bytes.
+    pub fn poll_transmit(&mut self, now_ns: u64, node: NodeId, lane: Lane) -> Option<Transmit> {
+        self.advance(now_ns);
+        if lane == Lane::Message {
+            self.promote(node);
+        }
+        let peer = self.peers.get_mut(&node)?;
+        let transmit = peer.session.transmit(self.now_ns, lane, &self.own);
+        self.serve_session(node);
+        let (connection, bytes) = transmit?;
+        Some(Transmit { connection, bytes })
+    }
+
+    /// A local endpoint has been bound.
+    pub fn bound(&mut self, now_ns: u64, endpoint: EndpointId) {
+        self.advance(now_ns);
+        if self.owners.owner(endpoint) == Some(self.own.node) {
+            self.living.entry(endpoint).or_default();
+            self.latest.insert((endpoint.vm, endpoint.address.slot()), endpoint.address);
+        }
+    }
+
+    /// A local endpoint has died. The driver has reported all messages that it took.
+    pub fn died(&mut self, now_ns: u64, endpoint: EndpointId) {
+        self.advance(now_ns);
+        let Some(watchers) = self.living.remove(&endpoint) else { return };
+        self.end_calls_of(endpoint);
+        self.end_deliveries_to(endpoint);
+        if self.own.planted.has(crate::faults::Fault::DeathUnannounced) {
+            return;
+        }
+        for node in watchers {
+            let EndpointId { vm, address } = endpoint;
+            self.push(node, Frame::Died { vm, endpoint: address.0 }, Vec::new());
+        }
+    }
+
+    /// A local endpoint wants to learn the death of a remote one.
+    ///
+    /// # Errors
+    /// Those of [`Machine::call`].
+    pub fn watch(&mut self, now_ns: u64, endpoint: EndpointId) -> Result<(), CallRefusal> {
+        self.advance(now_ns);
+        let node = self.reachable(endpoint)?;
+        let EndpointId { vm, address } = endpoint;
+        self.push(node, Frame::Watch { vm, endpoint: address.0 }, Vec::new());
+        Ok(())
+    }
+
+    fn advance(&mut self, now_ns: u64) {
+        let gap_ns = now_ns.saturating_sub(self.now_ns);
+        if self.now_ns > 0 && gap_ns > self.own.settings.suspect_ns {
+            // This proxy was stopped, or its clock jumped: the next silence decides.
+            self.peers.values_mut().for_each(|peer| peer.session.forgive(gap_ns));
+        }
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// The node of a remote endpoint, with a living session.
+    fn reachable(&self, to: EndpointId) -> Result<NodeId, CallRefusal> {
+        let node = self.owners.owner(to).ok_or(CallRefusal::NoEndpoint)?;
+        if node == self.own.node {
+            return Err(CallRefusal::Local);
+        }
+        match self.peers.get(&node) {
+            Some(peer) if peer.session.lives() => Ok(node),
+            Some(_) => Err(CallRefusal::LinkDown(node)),
+            None => Err(CallRefusal::NoEndpoint),
+        }
+    }
+
+    fn push(&mut self, node: NodeId, frame: Frame, body: Vec<u8>) {
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.session.push(frame, body);
+        }
+    }
+
+    /// Adds a node to those that learn the death of a local endpoint.
+    fn acquaint(&mut self, endpoint: EndpointId, node: NodeId) {
+        if let Some(watchers) = self.living.get_mut(&endpoint) {
+            watchers.insert(node);
+        }
+    }
+
+    fn serve_session(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let events = peer.session.take_events();
+        for event in events {
+            self.session_event(node, event);
+        }
+    }
+
+    fn session_event(&mut self, node: NodeId, event: SessionEvent) {
+        match event {
+            SessionEvent::Begun { admits } => {
+                let Some(peer) = self.peers.get_mut(&node) else { return };
+                peer.admits = admits;
+                let incarnation = peer.session.incarnation().unwrap_or_default();
+                self.actions.push_back(Action::NodeUp { node, incarnation });
+            }
+            SessionEvent::Ended(cause) => self.node_lost(node, cause),
+            SessionEvent::Close(connection) => {
+                self.actions.push_back(Action::Close { node, connection });
+            }
+            SessionEvent::Refused { by_peer, incarnation, why } => {
+                self.actions.push_back(Action::Refused { node, by_peer, incarnation, why });
+            }
+        }
+    }
+
+    /// The session with a node has ended: so has everything that it carried.
+    fn node_lost(&mut self, node: NodeId, cause: Failure) {
+        self.end_calls_to(node, cause);
+        self.drop_deliveries_from(node);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.forget();
+        }
+        self.living.values_mut().for_each(|watchers| _ = watchers.remove(&node));
+        self.actions.push_back(Action::NodeLost { node, cause });
+    }
+
+    fn packet(&mut self, node: NodeId, id: ConnectionId, bytes: &[u8]) -> Result<(), RuleBroken> {
+        let Some(peer) = self.peers.get_mut(&node) else { return Ok(()) };
+        let (packet, body) = decode(bytes).map_err(|_| RuleBroken)?;
+        let now_ns = self.now_ns;
+        match packet {
+            Packet::Hello(hello) => {
+                let fit = self.owners.wrong_claim(node, &hello.claims).is_none();
+                peer.session.hello(now_ns, id, &hello, fit, &self.own);
+            }
+            Packet::Refused(why) => peer.session.refused(now_ns, id, why),
+            Packet::Beat { session, expected, missing } => {
+                let accepted = peer.session.accept(now_ns, id, session, expected, &self.own);
+                if accepted == Some(true) {
+                    peer.session.repeat(now_ns, missing);
+                }
+            }
+            Packet::Data { session, lane, sequence, expected, frame } => {
+                let accepted = peer.session.accept(now_ns, id, session, expected, &self.own);
+                let length = body.len();
+                if accepted == Some(true)
+                    && peer.session.arrive(now_ns, lane, sequence, length, &self.own)
+                {
+                    self.frame(node, frame, body)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame of a peer, in order and for the first time.
+    fn frame(&mut self, node: NodeId, frame: Frame, body: &[u8]) -> Result<(), RuleBroken> {
+        match frame {
+            Frame::Call { call, vm, from, to, kind, m_type } => {
+                let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));
+                self.call_arrived(node, call, (from, to), kind, m_type, body)
+            }
+            Frame::Cancel { call } => {
+                self.cancel_arrived(node, call);
+                Ok(())
+            }
+            Frame::Took { call } => self.took_arrived(node, call),
+            Frame::End { call, end } => self.end_arrived(node, call, end, body),
+            Frame::Notify { vm, from, to, argument } => {
+                let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));
+                if self.owners.owner(from) != Some(node) {
+                    return Err(RuleBroken);
+                }
+                if self.living.contains_key(&to) {
+                    self.actions.push_back(Action::Notify { from, to: to.address, argument });
+                }
+                Ok(())
+            }
+            Frame::Watch { vm, endpoint } => self.watch_arrived(node, EndpointId::of(vm, endpoint)),
+            Frame::Died { vm, endpoint } => {
+                let endpoint = EndpointId::of(vm, endpoint);
+                if self.owners.owner(endpoint) != Some(node) {
+                    return Err(RuleBroken);
+                }
+                self.actions.push_back(Action::Died { endpoint });
+                Ok(())
+            }
+        }
+    }
+
+    fn watch_arrived(&mut self, node: NodeId, endpoint: EndpointId) -> Result<(), RuleBroken> {
+        if !self.shares_vm(node, endpoint.vm) {
+            return Err(RuleBroken);
+        }
+        if self.living.contains_key(&endpoint) {
+            self.acquaint(endpoint, node);
+        } else if self.owners.owner(endpoint) == Some(self.own.node) {
+            let EndpointId { vm, address } = endpoint;
+            self.push(node, Frame::Died { vm, endpoint: address.0 }, Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Whether a VM has slots of a node.
+    fn shares_vm(&self, node: NodeId, vm: VmId) -> bool {
+        self.owners.of_node(node).any(|(of, _)| of == vm)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! What goes into the machine and comes out of it.
+
+use m3ipc_abi::Address;
+
+use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId};
+use crate::outcome::{Content, Failure, Outcome};
+use crate::packet::{CallKind, RefusalCode};
+
+/// A call of a local endpoint to a remote one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The caller.
+    pub from: EndpointId,
+    /// The receiver, in the same VM.
+    pub to: Address,
+    /// The kind of the call.
+    pub kind: CallKind,
+    /// The message.
+    pub content: Content,
+    /// The end of the time limit; `None` waits for ever.
+    pub limit_ns: Option<u64>,
+}
+
+/// Why the machine does not accept a call. The message is surely not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallRefusal {
+    /// Too much waits for the peer. [`Action::Room`] follows; until then the message stays where
+    /// it is, and its sender can withdraw it there.
+    #[error("too many calls wait for node {}; try again after Action::Room", .0.0)]
+    Full(NodeId),
+    /// There is no session with the node.
+    #[error("node {} cannot be reached; see `m3 node ls`", .0.0)]
+    LinkDown(NodeId),
+    /// No node owns the slot, or the caller does not live.
+    #[error("no node has this endpoint")]
+    NoEndpoint,
+    /// The endpoint is one of this node.
+    #[error("the endpoint is on this node; call it without the proxy")]
+    Local,
+    /// The long payload is longer than [`crate::LONG_MAX_BYTES`].
+    #[error("the payload has {0} bytes; send it as a block")]
+    TooLong(usize),
+}
+
+/// The requester no longer awaits an answer, or has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the requester no longer awaits an answer")]
+pub struct NotAwaited;
+
+/// A packet for a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The connection.
+    pub connection: ConnectionId,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// A call has ended. Each accepted call of a living endpoint gets exactly one.
+    Ended {
+        /// The call.
+        call: CallId,
+        /// Its end.
+        outcome: Outcome,
+    },
+    /// The receiver has taken a request. The requester's slot counts as taken.
+    RequestTaken {
+        /// The request.
+        call: CallId,
+    },
+    /// Offer a message to a local endpoint. Report its end by [`crate::Machine::taken`],
+    /// [`crate::Machine::refused`] or [`crate::Machine::done`].
+    Deliver {
+        /// The number by which to report.
+        delivery: DeliveryId,
+        /// The remote sender.
+        from: EndpointId,
+        /// The receiver.
+        to: Address,
+        /// The kind of the call.
+        kind: CallKind,
+        /// The message.
+        content: Content,
+    },
+    /// Take a message back. Report [`crate::Machine::withdrawn`], or
+    /// [`crate::Machine::taken`] if the receiver was faster.
+    Withdraw {
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+    /// The requester no longer awaits the answer.
+    Abandon {
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+    /// Notify a local endpoint.
+    Notify {
+        /// The source.
+        from: EndpointId,
+        /// The receiver.
+        to: Address,
+        /// Its argument.
+        argument: u64,
+    },
+    /// A remote endpoint has died.
+    Died {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
+    /// A session with a node began.
+    NodeUp {
+        /// The node.
+        node: NodeId,
+        /// Its incarnation.
+        incarnation: Incarnation,
+    },
+    /// The session with a node ended. All endpoints of the node count as dead for those that talk
+    /// to them. Calls under way have ended before.
+    NodeLost {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        cause: Failure,
+    },
+    /// Calls to the node are accepted again.
+    Room {
+        /// The node.
+        node: NodeId,
+    },
+    /// Close a connection. The machine knows it no longer.
+    Close {
+        /// The node.
+        node: NodeId,
+        /// The connection.
+        connection: ConnectionId,
+    },
+    /// A connection was refused: for the log, and for `m3 doctor`.
+    Refused {
+        /// The node.
+        node: NodeId,
+        /// Whether the peer refused this side.
+        by_peer: bool,
+        /// The incarnation of the peer, as far as known.
+        incarnation: Incarnation,
+        /// Why.
+        why: RefusalCode,
+    },
+}

@@ -1,0 +1,56 @@
+//! A message of a remote endpoint that is not taken, or not answered.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use m3ipc_abi::Address;
+
+use crate::ids::{CallId, DeliveryId, EndpointId, NodeId};
+use crate::outcome::Content;
+use crate::packet::CallKind;
+
+/// Source and receiver.
+pub(super) type Pair = (EndpointId, Address);
+
+/// All messages of remote endpoints.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    pub deliveries: BTreeMap<DeliveryId, Delivery>,
+    /// The deliveries of each pair that are not taken. The first one is offered.
+    pub pairs: BTreeMap<Pair, VecDeque<DeliveryId>>,
+    /// Taken requests whose requester has not been told.
+    pub untold: BTreeSet<(Pair, DeliveryId)>,
+    pub last: u64,
+}
+
+/// How far a delivery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Queued,
+    Offered,
+    Withdrawing,
+    Taken { told: bool },
+}
+
+/// A message of a remote endpoint.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub node: NodeId,
+    pub call: CallId,
+    pub pair: Pair,
+    pub kind: CallKind,
+    pub state: State,
+    /// The message, until it is offered.
+    pub content: Option<Content>,
+    /// Its session has ended: nobody gets its end.
+    pub orphaned: bool,
+}
+
+impl Delivery {
+    pub fn bytes(&self) -> u64 {
+        self.content.as_ref().map_or(0, Content::bytes) + 256
+    }
+
+    pub fn to(&self) -> EndpointId {
+        EndpointId::new(self.pair.0.vm, self.pair.1)
+    }
+}

@@ -1,0 +1,280 @@
+//! Messages of remote endpoints, until a local endpoint has taken and answered them, or they are
+//! withdrawn.
+//!
+//! | state | cancelled | session ends | receiver dies |
+//! |---|---|---|---|
+//! | Queued behind an earlier message of the pair | not delivered | dropped | not delivered |
+//! | Offered | to Withdrawing | to Withdrawing, orphaned | not delivered |
+//! | Withdrawing: the local side decides | | orphaned | not delivered |
+//! | Taken: a request | delivered; abandoned | abandoned | delivered |
+//!
+//! A slot of a link holds one message. So a message waits until the earlier one of its pair is
+//! taken or withdrawn, also across sessions.
+
+use m3ipc_abi::Code;
+
+use super::action::{Action, NotAwaited};
+use super::delivery::{Delivery, Pair, State};
+use super::{Machine, RuleBroken, Timer};
+use crate::faults::Fault;
+use crate::ids::{CallId, DeliveryId, EndpointId, NodeId};
+use crate::outcome::{AnswerKind, Content, Failure};
+use crate::packet::{CallEnd, CallKind, Frame, LONG_MAX_BYTES, body_of, content_of};
+
+impl Machine {
+    pub(super) fn call_arrived(
+        &mut self,
+        node: NodeId,
+        call: CallId,
+        (from, to): (EndpointId, EndpointId),
+        kind: CallKind,
+        m_type: i32,
+        body: &[u8],
+    ) -> Result<(), RuleBroken> {
+        let content = content_of(m_type, body).ok_or(RuleBroken)?;
+        if self.owners.owner(from) != Some(node) {
+            return Err(RuleBroken);
+        }
+        let limits = self.own.settings.limits;
+        let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;
+        if peer.incoming.contains_key(&call) || !peer.admit(from.vm, &limits) {
+            return Err(RuleBroken);
+        }
+        self.incoming.last += 1;
+        let id = DeliveryId(self.incoming.last);
+        peer.incoming.insert(call, id);
+        let pair = (from, to.address);
+        let state = State::Queued;
+        let content = Some(content);
+        let delivery = Delivery { node, call, pair, kind, state, content, orphaned: false };
+        self.incoming.deliveries.insert(id, delivery);
+        if let Some(why) = self.missing(to) {
+            if !self.own.planted.has(Fault::NoNegativeAnswer) {
+                self.end_delivery(id, CallEnd::NotDelivered(why), Vec::new());
+            }
+            return Ok(());
+        }
+        self.acquaint(to, node);
+        let queue = self.incoming.pairs.entry(pair).or_default();
+        queue.push_back(id);
+        if queue.len() == 1 || self.own.planted.has(Fault::PairOverlaps) {
+            self.offer(id);
+        }
+        Ok(())
+    }
+
+    /// Why a local endpoint gets no message; `None` if it lives.
+    fn missing(&self, to: EndpointId) -> Option<Failure> {
+        if self.living.contains_key(&to) {
+            return None;
+        }
+        let latest = self.latest.get(&(to.vm, to.address.slot()));
+        Some(if latest == Some(&to.address) { Failure::Died } else { Failure::NoEndpoint })
+    }
+
+    fn offer(&mut self, id: DeliveryId) {
+        let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
+        let Some(content) = delivery.content.take() else { return };
+        delivery.state = State::Offered;
+        let ((from, to), kind) = (delivery.pair, delivery.kind);
+        self.actions.push_back(Action::Deliver { delivery: id, from, to, kind, content });
+        if kind == CallKind::Request && self.own.planted.has(Fault::TookTooEarly) {
+            let (node, call) = (delivery.node, delivery.call);
+            self.push(node, Frame::Took { call }, Vec::new());
+        }
+    }
+
+    /// Takes a delivery out of the queue of its pair, and offers the next one.
+    fn leave_pair(&mut self, id: DeliveryId) {
+        let Some(pair) = self.incoming.deliveries.get(&id).map(|it| it.pair) else { return };
+        let Some(queue) = self.incoming.pairs.get_mut(&pair) else { return };
+        let was_first = queue.front() == Some(&id);
+        queue.retain(|other| *other != id);
+        let next = queue.front().copied();
+        if queue.is_empty() {
+            self.incoming.pairs.remove(&pair);
+        }
+        if was_first && let Some(next) = next {
+            self.offer(next);
+        }
+    }
+
+    /// Ends a delivery and tells its caller.
+    fn end_delivery(&mut self, id: DeliveryId, end: CallEnd, body: Vec<u8>) {
+        self.leave_pair(id);
+        let Some(delivery) = self.incoming.deliveries.remove(&id) else { return };
+        let Delivery { node, call, pair, orphaned, .. } = delivery;
+        self.incoming.untold.remove(&(pair, id));
+        if !orphaned {
+            self.push(node, Frame::End { call, end }, body);
+            if let Some(peer) = self.peers.get_mut(&node) {
+                peer.incoming_ended(call, pair.0.vm);
+            }
+        }
+    }
+
+    /// The receiver has taken a message. It may have been faster than a withdrawal.
+    pub fn taken(&mut self, now_ns: u64, id: DeliveryId) {
+        self.advance(now_ns);
+        let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
+        let withdrawing = delivery.state == State::Withdrawing;
+        if delivery.state != State::Offered && !withdrawing {
+            return;
+        }
+        match delivery.kind {
+            CallKind::Wakeup => self.end_delivery(id, CallEnd::Done(0), Vec::new()),
+            CallKind::Send => self.end_delivery(id, CallEnd::Taken, Vec::new()),
+            CallKind::Request if withdrawing => {
+                self.actions.push_back(Action::Abandon { delivery: id });
+                self.end_delivery(id, CallEnd::Delivered(Failure::Withdrawn), Vec::new());
+            }
+            CallKind::Request => {
+                delivery.state = State::Taken { told: false };
+                self.incoming.untold.insert((delivery.pair, id));
+                let at_ns = self.now_ns.saturating_add(self.own.settings.took_delay_ns);
+                self.timers.insert((at_ns, Timer::Took(id)));
+                self.leave_pair(id);
+            }
+        }
+    }
+
+    /// The message went back before the receiver took it, after [`Action::Withdraw`].
+    pub fn withdrawn(&mut self, now_ns: u64, id: DeliveryId) {
+        self.refused(now_ns, id, Failure::Withdrawn);
+    }
+
+    /// The receiver never takes a message: it died, or privileges deny it.
+    pub fn refused(&mut self, now_ns: u64, id: DeliveryId, why: Failure) {
+        self.advance(now_ns);
+        let state = self.incoming.deliveries.get(&id).map(|delivery| delivery.state);
+        if matches!(state, Some(State::Offered | State::Withdrawing)) {
+            self.end_delivery(id, CallEnd::NotDelivered(why), Vec::new());
+        }
+    }
+
+    /// A wakeup is done, with 0 or with a code.
+    pub fn done(&mut self, now_ns: u64, id: DeliveryId, code: Option<Code>) {
+        self.advance(now_ns);
+        let delivery = self.incoming.deliveries.get(&id);
+        if delivery.is_some_and(|delivery| delivery.kind == CallKind::Wakeup) {
+            let code = code.map_or(0, Code::number);
+            self.end_delivery(id, CallEnd::Done(code), Vec::new());
+        }
+    }
+
+    /// The receiver answers a request that it has taken.
+    ///
+    /// # Errors
+    /// [`NotAwaited`] if the requester has given up, died, or cannot be reached any more.
+    pub fn answer(
+        &mut self,
+        now_ns: u64,
+        id: DeliveryId,
+        kind: AnswerKind,
+        content: &Content,
+    ) -> Result<(), NotAwaited> {
+        self.advance(now_ns);
+        let state = self.incoming.deliveries.get(&id).map(|delivery| delivery.state);
+        if !matches!(state, Some(State::Taken { .. })) || content.long.len() > LONG_MAX_BYTES {
+            return Err(NotAwaited);
+        }
+        let end = CallEnd::Answered(kind, content.m_type);
+        self.end_delivery(id, end, body_of(content));
+        Ok(())
+    }
+
+    pub(super) fn cancel_arrived(&mut self, node: NodeId, call: CallId) {
+        let peer = self.peers.get(&node);
+        let Some(id) = peer.and_then(|peer| peer.incoming.get(&call)).copied() else { return };
+        let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
+        match delivery.state {
+            State::Queued => {
+                let why = Failure::Withdrawn;
+                self.end_delivery(id, CallEnd::NotDelivered(why), Vec::new());
+            }
+            State::Offered if self.own.planted.has(Fault::CancelWithoutContest) => {
+                self.actions.push_back(Action::Withdraw { delivery: id });
+                let why = Failure::Withdrawn;
+                self.end_delivery(id, CallEnd::NotDelivered(why), Vec::new());
+            }
+            State::Offered => {
+                delivery.state = State::Withdrawing;
+                self.actions.push_back(Action::Withdraw { delivery: id });
+            }
+            State::Withdrawing => {}
+            State::Taken { .. } => {
+                self.actions.push_back(Action::Abandon { delivery: id });
+                self.end_delivery(id, CallEnd::Delivered(Failure::Withdrawn), Vec::new());
+            }
+        }
+    }
+
+    /// Tells a requester that its request was taken, once.
+    pub(super) fn tell_took(&mut self, id: DeliveryId) {
+        let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
+        if delivery.state == (State::Taken { told: false }) {
+            delivery.state = State::Taken { told: true };
+            self.incoming.untold.remove(&(delivery.pair, id));
+            let (node, call) = (delivery.node, delivery.call);
+            self.push(node, Frame::Took { call }, Vec::new());
+        }
+    }
+
+    /// A local endpoint calls a remote one whose request it may have taken. Its message may be the
+    /// answer, so the requester must know before that the request was taken.
+    pub(super) fn tell_took_before(&mut self, (from, to): Pair) {
+        let requester = (EndpointId::new(from.vm, to), from.address);
+        let of_pair = (requester, DeliveryId(0))..=(requester, DeliveryId(u64::MAX));
+        let ids: Vec<DeliveryId> = self.incoming.untold.range(of_pair).map(|(_, id)| *id).collect();
+        ids.into_iter().for_each(|id| self.tell_took(id));
+    }
+
+    /// The death of a receiver.
+    pub(super) fn end_deliveries_to(&mut self, endpoint: EndpointId) {
+        let all = self.incoming.deliveries.iter().filter(|(_, it)| it.to() == endpoint);
+        let all: Vec<(DeliveryId, State)> = all.map(|(id, it)| (*id, it.state)).collect();
+        // Queued ones first: the end of an offered one must not offer them to the dead.
+        let (queued, rest): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|(_, state)| *state == State::Queued);
+        for (id, state) in queued.into_iter().chain(rest) {
+            let end = match state {
+                State::Taken { .. } if self.own.planted.has(Fault::DeathForgotten) => continue,
+                State::Taken { .. } => CallEnd::Delivered(Failure::Died),
+                _ => CallEnd::NotDelivered(Failure::Died),
+            };
+            self.end_delivery(id, end, Vec::new());
+        }
+    }
+
+    /// The end of a session: its messages go back, unless a receiver is faster.
+    pub(super) fn drop_deliveries_from(&mut self, node: NodeId) {
+        let stay = self.own.planted.has(Fault::OrphansStay);
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let calls: Vec<(CallId, DeliveryId)> =
+            peer.incoming.iter().map(|(call, id)| (*call, *id)).collect();
+        for (call, id) in calls.into_iter().rev() {
+            let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { continue };
+            delivery.orphaned = true;
+            let vm = delivery.pair.0.vm;
+            if let Some(peer) = self.peers.get_mut(&node) {
+                peer.incoming_ended(call, vm);
+            }
+            match delivery.state {
+                State::Queued => {
+                    self.leave_pair(id);
+                    self.incoming.deliveries.remove(&id);
+                }
+                State::Offered if !stay => {
+                    delivery.state = State::Withdrawing;
+                    self.actions.push_back(Action::Withdraw { delivery: id });
+                }
+                State::Offered | State::Withdrawing => {}
+                State::Taken { .. } => {
+                    self.incoming.untold.remove(&(delivery.pair, id));
+                    self.actions.push_back(Action::Abandon { delivery: id });
+                    self.incoming.deliveries.remove(&id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Calls of local endpoints to remote ones, from their acceptance to their one end.
+//!
+//! | state | the session ends | cancelled | end arrives |
+//! |---|---|---|---|
+//! | Waiting: never sent | not delivered | not delivered, at once | |
+//! | Sent | unknown | asks; without answer unknown | as the peer says |
+//! | Took: the peer has said so | delivered | asks; without answer delivered | as the peer says |
+//!
+//! A call whose caller has its outcome may stay open: the peer's limit counts it until its end.
+
+use m3ipc_abi::Code;
+
+use super::action::{Action, Call, CallRefusal};
+use super::open_call::{OpenCall, State};
+use super::{Machine, RuleBroken, Timer};
+use crate::faults::Fault;
+use crate::ids::{CallId, EndpointId, NodeId};
+use crate::outcome::{Failure, Outcome};
+use crate::packet::{CallEnd, CallKind, Frame, LONG_MAX_BYTES, content_of};
+
+impl Machine {
+    /// A local endpoint calls a remote one. The call ends by [`Action::Ended`].
+    ///
+    /// # Errors
+    /// [`CallRefusal`]: the message is surely not delivered.
+    pub fn call(&mut self, now_ns: u64, call: Call) -> Result<CallId, CallRefusal> {
+        self.advance(now_ns);
+        let Call { from, to, kind, content, limit_ns } = call;
+        let node = self.reachable(EndpointId::new(from.vm, to))?;
+        if !self.living.contains_key(&from) {
+            return Err(CallRefusal::NoEndpoint);
+        }
+        if content.long.len() > LONG_MAX_BYTES {
+            return Err(CallRefusal::TooLong(content.long.len()));
+        }
+        if !self.has_room(node, from.vm) {
+            return Err(CallRefusal::Full(node));
+        }
+        self.outgoing.last += 1;
+        let id = CallId(self.outgoing.last);
+        self.acquaint(from, node);
+        self.tell_took_before((from, to));
+        if let Some(limit_ns) = limit_ns {
+            self.timers.insert((limit_ns, Timer::Limit(id)));
+        }
+        let open = OpenCall {
+            from,
+            to,
+            kind,
+            node,
+            state: State::Waiting,
+            content: Some(content),
+            limit_ns,
+            cancelled_ns: None,
+            reported: false,
+        };
+        self.outgoing.calls.insert(id, open);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.waiting.entry(from.vm).or_default().push_back(id);
+        }
+        Ok(id)
+    }
+
+    /// The caller wants its call back: a time limit or a signal. The call ends by
+    /// [`Action::Ended`], which says what became of the message.
+    pub fn withdraw(&mut self, now_ns: u64, call: CallId) {
+        self.advance(now_ns);
+        self.cancel(call);
+    }
+
+    pub(super) fn cancel(&mut self, id: CallId) {
+        let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
+        let node = call.node;
+        if call.state == State::Waiting {
+            let vm = call.from.vm;
+            if let Some(peer) = self.peers.get_mut(&node) {
+                peer.unwait(id, vm);
+            }
+            self.end_call(id, Outcome::NotDelivered(Failure::Withdrawn));
+            return self.announce_room(node);
+        }
+        if call.cancelled_ns.is_none() {
+            let at_ns = self.now_ns.saturating_add(self.own.settings.cancel_ns);
+            call.cancelled_ns = Some(at_ns);
+            self.timers.insert((at_ns, Timer::Cancelled(id)));
+            self.push(node, Frame::Cancel { call: id }, Vec::new());
+        }
+    }
+
+    /// The peer does not answer a cancellation: the caller waits no longer, the call stays open.
+    pub(super) fn cancellation_unanswered(&mut self, id: CallId) {
+        let planted = self.own.planted.has(Fault::CancelIsNotDelivered);
+        let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
+        let why = Failure::Withdrawn;
+        let outcome = match call.state {
+            State::Took => Outcome::Delivered(why),
+            _ if planted => Outcome::NotDelivered(why),
+            _ => Outcome::Unknown(why),
+        };
+        self.report(id, outcome);
+    }
+
+    /// Tells the caller the outcome, once.
+    fn report(&mut self, id: CallId, outcome: Outcome) {
+        let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
+        if let Some(limit_ns) = call.limit_ns.take() {
+            self.timers.remove(&(limit_ns, Timer::Limit(id)));
+        }
+        if !std::mem::replace(&mut call.reported, true) {
+            self.actions.push_back(Action::Ended { call: id, outcome });
+        }
+    }
+
+    fn end_call(&mut self, id: CallId, outcome: Outcome) {
+        self.report(id, outcome);
+        if let Some(call) = self.outgoing.calls.remove(&id)
+            && let Some(at_ns) = call.cancelled_ns
+        {
+            self.timers.remove(&(at_ns, Timer::Cancelled(id)));
+        }
+    }
+
+    /// The death of a caller: nobody awaits the outcomes of its calls.
+    pub(super) fn end_calls_of(&mut self, endpoint: EndpointId) {
+        let calls = self.outgoing.calls.iter().filter(|(_, call)| call.from == endpoint);
+        let ids: Vec<CallId> = calls.map(|(id, _)| *id).collect();
+        for id in ids {
+            if let Some(call) = self.outgoing.calls.get_mut(&id) {
+                call.reported = true;
+            }
+            self.cancel(id);
+        }
+    }
+
+    /// The end of a session: each call to the node ends.
+    pub(super) fn end_calls_to(&mut self, node: NodeId, why: Failure) {
+        let sent_is_not = self.own.planted.has(Fault::SentIsNotDelivered);
+        let waiting_stays = self.own.planted.has(Fault::WaitingSurvives);
+        let calls = self.outgoing.calls.iter().filter(|(_, call)| call.node == node);
+        let calls: Vec<(CallId, State)> = calls.map(|(id, call)| (*id, call.state)).collect();
+        for (id, state) in calls {
+            let outcome = match state {
+                State::Waiting => Outcome::NotDelivered(why),
+                State::Sent if sent_is_not => Outcome::NotDelivered(why),
+                State::Sent => Outcome::Unknown(why),
+                State::Took => Outcome::Delivered(why),
+            };
+            if state == State::Waiting && waiting_stays {
+                self.report(id, outcome);
+            } else {
+                self.end_call(id, outcome);
+            }
+        }
+        if let Some(peer) = self.peers.get_mut(&node)
+            && !waiting_stays
+        {
+            peer.waiting.clear();
+        }
+        self.announce_room(node);
+    }
+
+    /// A sent call of a peer's answer: the peer may speak of no other.
+    fn sent_call(&mut self, node: NodeId, id: CallId) -> Result<&mut OpenCall, RuleBroken> {
+        let call = self.outgoing.calls.get_mut(&id).ok_or(RuleBroken)?;
+        if call.node == node && call.state != State::Waiting { Ok(call) } else { Err(RuleBroken) }
+    }
+
+    pub(super) fn took_arrived(&mut self, node: NodeId, id: CallId) -> Result<(), RuleBroken> {
+        let call = self.sent_call(node, id)?;
+        if call.kind != CallKind::Request || call.state == State::Took {
+            return Err(RuleBroken);
+        }
+        call.state = State::Took;
+        if !call.reported {
+            self.actions.push_back(Action::RequestTaken { call: id });
+        }
+        Ok(())
+    }
+
+    pub(super) fn end_arrived(
+        &mut self,
+        node: NodeId,
+        id: CallId,
+        end: CallEnd,
+        body: &[u8],
+    ) -> Result<(), RuleBroken> {
+        let by_pair = self.own.planted.has(Fault::EndByPair);
+        let call = self.sent_call(node, id)?;
+        let (kind, took, vm) = (call.kind, call.state == State::Took, call.from.vm);
+        let pair = (call.from, call.to);
+        let outcome = match end {
+            CallEnd::Taken if kind == CallKind::Send => Outcome::Taken,
+            CallEnd::Answered(answer, m_type) if kind == CallKind::Request => {
+                Outcome::Answered(answer, content_of(m_type, body).ok_or(RuleBroken)?)
+            }
+            CallEnd::Done(code)
+                if kind == CallKind::Wakeup && (code == 0 || Code::from_number(code).is_some()) =>
+            {
+                Outcome::Done(code)
+            }
+            CallEnd::NotDelivered(why) if !took => Outcome::NotDelivered(why),
+            CallEnd::Delivered(why) if kind == CallKind::Request => Outcome::Delivered(why),
+            _ => return Err(RuleBroken),
+        };
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.ended(vm);
+        }
+        if by_pair {
+            let of_pair = |call: &OpenCall| (call.from, call.to) == pair && !call.reported;
+            let next = self.outgoing.calls.iter().find(|(_, call)| of_pair(call));
+            if let Some(next) = next.map(|(next, _)| *next) {
+                self.report(next, outcome.clone());
+            }
+        }
+        self.end_call(id, outcome);
+        Ok(())
+    }
+}

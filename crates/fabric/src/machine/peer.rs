@@ -1,0 +1,126 @@
+//! What waits for one peer, and what the peer has open here.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::delivery::Pair;
+use crate::faults::{Fault, Planted};
+use crate::ids::{CallId, DeliveryId, NodeId, VmId};
+use crate::session::Session;
+
+/// A peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub session: Session,
+    /// Calls that have not been sent, by VM. Each kept queue has a call.
+    pub waiting: BTreeMap<VmId, VecDeque<CallId>>,
+    /// The VM whose call was sent last.
+    last_vm: VmId,
+    /// Calls that were sent and have not ended, by VM.
+    open: BTreeMap<VmId, u32>,
+    /// What the peer admits: calls, calls of a VM.
+    pub admits: (u32, u32),
+    /// Notifications that have not been sent, with their arguments.
+    pub notifications: BTreeMap<Pair, u64>,
+    /// Whether the last frame of its kind was a notification: the two take turns.
+    pub notified_last: bool,
+    /// Calls of the peer.
+    pub incoming: BTreeMap<CallId, DeliveryId>,
+    /// Their number, by VM.
+    incoming_of_vm: BTreeMap<VmId, u32>,
+    /// Whether a call was refused for lack of room.
+    pub wants_room: bool,
+}
+
+impl Peer {
+    pub fn new(node: NodeId, planted: Planted) -> Self {
+        Self {
+            session: Session::new(node, planted),
+            waiting: BTreeMap::new(),
+            last_vm: 0,
+            open: BTreeMap::new(),
+            admits: (0, 0),
+            notifications: BTreeMap::new(),
+            notified_last: false,
+            incoming: BTreeMap::new(),
+            incoming_of_vm: BTreeMap::new(),
+            wants_room: false,
+        }
+    }
+
+    /// The session has ended. The machine has ended its calls.
+    pub fn forget(&mut self) {
+        self.open.clear();
+        self.notifications.clear();
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+            && self.open.values().all(|count| *count == 0)
+            && self.notifications.is_empty()
+            && self.session.is_settled()
+    }
+
+    pub fn waiting_calls(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
+    /// Counts a call of the peer. `false`: more than this node admits.
+    #[must_use]
+    pub fn admit(&mut self, vm: VmId, limits: &crate::Limits) -> bool {
+        let of_vm = self.incoming_of_vm.entry(vm).or_default();
+        let total = self.incoming.len();
+        if *of_vm >= limits.calls_of_vm || total >= limits.calls as usize {
+            return false;
+        }
+        *of_vm += 1;
+        true
+    }
+
+    /// A call of the peer has ended.
+    pub fn incoming_ended(&mut self, call: CallId, vm: VmId) {
+        if self.incoming.remove(&call).is_some()
+            && let Some(count) = self.incoming_of_vm.get_mut(&vm)
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// A call that was sent has ended.
+    pub fn ended(&mut self, vm: VmId) {
+        if let Some(count) = self.open.get_mut(&vm) {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Takes a call out of the queue.
+    pub fn unwait(&mut self, call: CallId, vm: VmId) {
+        if let Some(queue) = self.waiting.get_mut(&vm) {
+            queue.retain(|waiting| *waiting != call);
+            if queue.is_empty() {
+                self.waiting.remove(&vm);
+            }
+        }
+    }
+
+    /// The call to send next: the VMs take turns, and none has more open calls than the peer
+    /// admits.
+    pub fn next_call(&mut self, planted: Planted) -> Option<CallId> {
+        let open: u32 = self.open.values().sum();
+        let ignored = planted.has(Fault::LimitsIgnored);
+        if open >= self.admits.0 && !ignored {
+            return None;
+        }
+        let has_room =
+            |vm: &VmId| ignored || self.open.get(vm).copied().unwrap_or(0) < self.admits.1;
+        let later = self.waiting.keys().filter(|vm| **vm > self.last_vm);
+        let vm = *later.chain(self.waiting.keys()).find(|vm| has_room(vm))?;
+        let queue = self.waiting.get_mut(&vm)?;
+        let call = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&vm);
+        }
+        self.last_vm = vm;
+        *self.open.entry(vm).or_default() += 1;
+        Some(call)
+    }
+}

@@ -1,0 +1,165 @@
+//! Single rules of the machine; the simulation of `tests/fabric` has the promises.
+
+use super::*;
+use crate::packet::{CallKind, Hello, RefusalCode, SessionPair, VERSIONS, encode};
+use crate::{Content, SlotRange};
+
+const OWN: NodeId = NodeId(1);
+const PEER: NodeId = NodeId(2);
+const FIRST: ConnectionId = ConnectionId(1);
+const SECOND: ConnectionId = ConnectionId(2);
+const MS: u64 = 1_000_000;
+
+fn range(first: Slot) -> SlotRange {
+    SlotRange::new(first, first + 99).expect("not empty")
+}
+
+fn machine() -> Machine {
+    let mut owners = Owners::default();
+    owners.add(1, range(0), OWN).expect("disjoint");
+    owners.add(1, range(100), PEER).expect("disjoint");
+    let settings = Settings::default();
+    let mut machine = Machine::new("test", OWN, Incarnation(5), owners, [PEER], settings);
+    machine.bound(MS, EndpointId::of(1, 3));
+    machine
+}
+
+fn hello(incarnation: u64) -> Hello {
+    Hello {
+        magic: Hello::MAGIC,
+        versions: VERSIONS,
+        cluster: "test".to_owned(),
+        from: PEER,
+        to: OWN,
+        incarnation: Incarnation(incarnation),
+        session: 1,
+        partner: None,
+        expected: [0, 0],
+        admits: (10, 10),
+        claims: vec![(1, range(100))],
+    }
+}
+
+fn greet(machine: &mut Machine, id: ConnectionId, hello: Hello) {
+    machine.connected(2 * MS, PEER, id);
+    machine.received(2 * MS, PEER, id, &encode(&Packet::Hello(hello), &[]));
+}
+
+fn actions(machine: &mut Machine) -> Vec<Action> {
+    std::iter::from_fn(|| machine.poll_action()).collect()
+}
+
+fn refusal(machine: &mut Machine) -> Option<RefusalCode> {
+    actions(machine).into_iter().find_map(|action| match action {
+        Action::Refused { why, by_peer: false, .. } => Some(why),
+        _ => None,
+    })
+}
+
+fn send_frame(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
+    let session = SessionPair { to: 1, from: 1 };
+    let lane = Lane::Message;
+    let packet = Packet::Data { session, lane, sequence, expected: [0, 0], frame };
+    machine.received(3 * MS, PEER, FIRST, &encode(&packet, body));
+}
+
+fn call_from(from: i32) -> Frame {
+    let call = CallId(9);
+    Frame::Call { call, vm: 1, from, to: 3, kind: CallKind::Send, m_type: 1 }
+}
+
+#[test]
+fn a_greeting_must_fit_the_registry_and_the_certificate() {
+    type Spoil = fn(&mut Hello);
+    let wrong: [(Spoil, RefusalCode); 5] = [
+        (|hello| hello.versions = (7, 9), RefusalCode::Version),
+        (|hello| hello.from = NodeId(3), RefusalCode::Identity),
+        (|hello| hello.to = NodeId(3), RefusalCode::Identity),
+        (|hello| hello.cluster = "other".into(), RefusalCode::Identity),
+        (|hello| hello.claims[0].1 = range(50), RefusalCode::Claims),
+    ];
+    for (spoil, why) in wrong {
+        let mut machine = machine();
+        let mut hello = hello(1);
+        spoil(&mut hello);
+        greet(&mut machine, FIRST, hello);
+        assert_eq!(refusal(&mut machine), Some(why));
+        assert!(!machine.is_reachable(PEER));
+        let sent = machine.poll_transmit(2 * MS, PEER, Lane::Message).expect("a refusal");
+        assert_eq!(decode(&sent.bytes).map(|(packet, _)| packet), Ok(Packet::Refused(why)));
+    }
+}
+
+#[test]
+fn a_second_live_incarnation_is_refused_and_named() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    assert!(machine.is_reachable(PEER));
+    greet(&mut machine, SECOND, hello(2));
+    let refused = Action::Refused {
+        node: PEER,
+        by_peer: false,
+        incarnation: Incarnation(2),
+        why: RefusalCode::SecondIncarnation,
+    };
+    assert!(actions(&mut machine).contains(&refused));
+    assert!(machine.is_reachable(PEER));
+    // After the first connection has ended, the second incarnation is a reboot.
+    machine.disconnected(3 * MS, PEER, FIRST);
+    greet(&mut machine, ConnectionId(3), hello(2));
+    let lost = Action::NodeLost { node: PEER, cause: Failure::Rebooted };
+    assert!(actions(&mut machine).contains(&lost));
+    machine.disconnected(4 * MS, PEER, ConnectionId(3));
+    greet(&mut machine, ConnectionId(4), hello(1));
+    assert_eq!(refusal(&mut machine), Some(RefusalCode::Stale));
+}
+
+#[test]
+fn a_node_is_believed_about_its_own_slots_alone() {
+    let own_slot = Address::new(1, 103).0;
+    for (from, is_believed) in [(own_slot, true), (7, false), (Address::new(1, 203).0, false)] {
+        let mut machine = machine();
+        greet(&mut machine, FIRST, hello(1));
+        actions(&mut machine);
+        send_frame(&mut machine, 0, call_from(from), &[0; 40]);
+        assert_eq!(machine.is_reachable(PEER), is_believed, "{from}");
+        let delivered = |action: &Action| matches!(action, Action::Deliver { .. });
+        assert_eq!(actions(&mut machine).iter().any(delivered), is_believed);
+    }
+}
+
+#[test]
+fn broken_rules_end_the_session() {
+    let died = Frame::Died { vm: 1, endpoint: 3 };
+    let took = Frame::Took { call: CallId(1) };
+    for frame in [died, took] {
+        let mut machine = machine();
+        greet(&mut machine, FIRST, hello(1));
+        send_frame(&mut machine, 0, frame, &[]);
+        let lost = Action::NodeLost { node: PEER, cause: Failure::Broke };
+        assert!(actions(&mut machine).contains(&lost));
+    }
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    send_frame(&mut machine, 0, call_from(Address::new(1, 103).0), &[0; 39]);
+    assert!(!machine.is_reachable(PEER));
+}
+
+#[test]
+fn a_call_that_waits_goes_back_at_once() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    actions(&mut machine);
+    let call = Call {
+        from: EndpointId::of(1, 3),
+        to: Address::new(1, 103),
+        kind: CallKind::Send,
+        content: Content::new(1),
+        limit_ns: Some(5 * MS),
+    };
+    let id = machine.call(3 * MS, call).expect("accepted");
+    machine.tick(5 * MS);
+    let outcome = crate::Outcome::NotDelivered(Failure::Withdrawn);
+    assert_eq!(actions(&mut machine), [Action::Ended { call: id, outcome }]);
+    assert!(machine.outgoing.calls.is_empty());
+}

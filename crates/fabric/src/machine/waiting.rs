@@ -1,0 +1,115 @@
+//! Notifications and calls that wait for their peer, and their way into the lane.
+
+use std::collections::VecDeque;
+
+use m3ipc_abi::Address;
+
+use super::Machine;
+use super::action::{Action, CallRefusal};
+use super::delivery::Pair;
+use crate::faults::Fault;
+use crate::ids::{EndpointId, NodeId, VmId};
+use crate::packet::{Frame, Lane, body_of};
+
+impl Machine {
+    /// Notifies a remote endpoint. The notification of a pair that waits already takes up the
+    /// argument.
+    ///
+    /// # Errors
+    /// As for [`Machine::call`].
+    pub fn notify(
+        &mut self,
+        now_ns: u64,
+        from: EndpointId,
+        to: Address,
+        argument: u64,
+    ) -> Result<(), CallRefusal> {
+        self.advance(now_ns);
+        let node = self.reachable(EndpointId::new(from.vm, to))?;
+        if !self.living.contains_key(&from) {
+            return Err(CallRefusal::NoEndpoint);
+        }
+        let most = self.own.settings.limits.notifications as usize;
+        let Some(peer) = self.peers.get_mut(&node) else { return Err(CallRefusal::NoEndpoint) };
+        let pair = (from, to);
+        if peer.notifications.len() >= most && !peer.notifications.contains_key(&pair) {
+            peer.wants_room = true;
+            return Err(CallRefusal::Full(node));
+        }
+        let bits = peer.notifications.entry(pair).or_default();
+        *bits = if self.own.planted.has(Fault::NotificationReplaced) {
+            argument
+        } else {
+            *bits | argument
+        };
+        self.acquaint(from, node);
+        Ok(())
+    }
+
+    /// Whether a further call may wait for the peer.
+    pub(super) fn has_room(&mut self, node: NodeId, vm: VmId) -> bool {
+        let limits = &self.own.settings.limits;
+        let Some(peer) = self.peers.get_mut(&node) else { return false };
+        let of_vm = peer.waiting.get(&vm).map_or(0, VecDeque::len);
+        let fits =
+            peer.waiting_calls() < limits.waiting as usize && of_vm < limits.waiting_of_vm as usize;
+        peer.wants_room |= !fits;
+        fits
+    }
+
+    /// Moves a notification or a call that waits into its lane, if the lane transmits it next.
+    pub(super) fn promote(&mut self, node: NodeId) {
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        if !peer.session.is_up() || !peer.session.lane(Lane::Message).has_room() {
+            return;
+        }
+        let is_notification =
+            !peer.notifications.is_empty() && (!peer.notified_last || peer.waiting.is_empty());
+        if is_notification && let Some((pair, argument)) = peer.notifications.pop_first() {
+            peer.notified_last = true;
+            peer.session.push(notification(pair, argument), Vec::new());
+        } else {
+            peer.notified_last = false;
+            self.promote_call(node);
+        }
+        self.announce_room(node);
+    }
+
+    fn promote_call(&mut self, node: NodeId) {
+        let planted = self.own.planted;
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let Some(id) = peer.next_call(planted) else { return };
+        let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
+        let Some(content) = call.sent() else { return };
+        let pair = (call.from, call.to);
+        // The sender notified before it called: the order of the pair.
+        if let Some(argument) = peer.notifications.remove(&pair) {
+            peer.session.push(notification(pair, argument), Vec::new());
+        }
+        let frame = Frame::Call {
+            call: id,
+            vm: call.from.vm,
+            from: call.from.address.0,
+            to: call.to.0,
+            kind: call.kind,
+            m_type: content.m_type,
+        };
+        peer.session.push(frame, body_of(&content));
+    }
+
+    /// Tells the driver once that calls are accepted again.
+    pub(super) fn announce_room(&mut self, node: NodeId) {
+        let limits = &self.own.settings.limits;
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        let has_room = peer.waiting_calls() < limits.waiting as usize / 2 + 1
+            && peer.notifications.len() < limits.notifications as usize / 2 + 1;
+        if peer.wants_room && has_room {
+            peer.wants_room = false;
+            self.actions.push_back(Action::Room { node });
+        }
+    }
+}
+
+fn notification((from, to): Pair, argument: u64) -> Frame {
+    Frame::Notify { vm: from.vm, from: from.address.0, to: to.0, argument }
+}

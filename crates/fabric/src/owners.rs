@@ -1,0 +1,252 @@
+//! Which node owns which slots of a VM. The ranges are disjoint, so an address names its node.
+
+use std::collections::BTreeMap;
+
+use m3ipc_abi::{GENERATION_MAX, Slot};
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{EndpointId, Incarnation, NodeId, VmId};
+
+/// Slots from `first` to `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SlotRange {
+    /// The first slot.
+    pub first: Slot,
+    /// The last slot.
+    pub last: Slot,
+}
+
+impl SlotRange {
+    /// The slots from `first` to `last`.
+    ///
+    /// # Errors
+    /// [`OwnersError::Empty`] if `last` is below `first`.
+    pub const fn new(first: Slot, last: Slot) -> Result<Self, OwnersError> {
+        if first > last {
+            Err(OwnersError::Empty { first, last })
+        } else {
+            Ok(Self { first, last })
+        }
+    }
+
+    /// Whether the slot is in the range.
+    #[must_use]
+    pub const fn contains(&self, slot: Slot) -> bool {
+        self.first <= slot && slot <= self.last
+    }
+
+    const fn overlaps(&self, other: &Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+impl std::fmt::Display for SlotRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}..{}", self.first, self.last)
+    }
+}
+
+/// Why ranges cannot be owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OwnersError {
+    /// The range has no slot.
+    #[error("the range {first}..{last} is empty; give the lower slot first")]
+    Empty {
+        /// The first slot.
+        first: Slot,
+        /// The last slot.
+        last: Slot,
+    },
+    /// Two ranges of one VM share a slot.
+    #[error(
+        "VM {vm}: the range {} of node {} overlaps {} of node {}; give each slot one node",
+        .range, .node.0, .other_range, .other.0
+    )]
+    Overlap {
+        /// The VM.
+        vm: VmId,
+        /// The node of the range.
+        node: NodeId,
+        /// The range.
+        range: SlotRange,
+        /// The node of the other range.
+        other: NodeId,
+        /// The other range.
+        other_range: SlotRange,
+    },
+}
+
+/// The owner of each slot of each VM.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// By VM and first slot; the ranges of a VM are disjoint.
+    ranges: BTreeMap<(VmId, Slot), (SlotRange, NodeId)>,
+}
+
+impl Owners {
+    /// Adds a range.
+    ///
+    /// # Errors
+    /// [`OwnersError::Overlap`], which names both ranges and nodes; nothing is added then.
+    pub fn add(&mut self, vm: VmId, range: SlotRange, node: NodeId) -> Result<(), OwnersError> {
+        let earlier = self.ranges.range(..=(vm, range.last)).next_back();
+        if let Some((&(of, _), &(other_range, other))) = earlier
+            && of == vm
+            && range.overlaps(&other_range)
+        {
+            return Err(OwnersError::Overlap { vm, node, range, other, other_range });
+        }
+        self.ranges.insert((vm, range.first), (range, node));
+        Ok(())
+    }
+
+    /// The node that owns the slot of an endpoint.
+    #[must_use]
+    pub fn owner(&self, endpoint: EndpointId) -> Option<NodeId> {
+        let slot = endpoint.address.slot();
+        if endpoint.address.is_reserved() {
+            return None;
+        }
+        let (&(vm, _), (range, node)) = self.ranges.range(..=(endpoint.vm, slot)).next_back()?;
+        (vm == endpoint.vm && range.contains(slot)).then_some(*node)
+    }
+
+    /// The ranges of a node, in order.
+    pub fn of_node(&self, node: NodeId) -> impl Iterator<Item = (VmId, SlotRange)> + '_ {
+        let ranges = self.ranges.iter().filter(move |(_, (_, owner))| *owner == node);
+        ranges.map(|(&(vm, _), &(range, _))| (vm, range))
+    }
+
+    /// The ranges that a node claims beyond, or short of, its own; `None` if the claims are right.
+    #[must_use]
+    pub fn wrong_claim(
+        &self,
+        node: NodeId,
+        claims: &[(VmId, SlotRange)],
+    ) -> Option<(VmId, SlotRange)> {
+        let own: Vec<_> = self.of_node(node).collect();
+        let beyond = claims.iter().find(|claim| !own.contains(claim));
+        beyond.or_else(|| own.iter().find(|range| !claims.contains(range))).copied()
+    }
+}
+
+/// Whether a node may begin a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The known incarnation.
+    Same,
+    /// A later incarnation, and the known one is gone: it is dead from now on.
+    Successor,
+    /// An incarnation before the known one.
+    Stale,
+    /// Another incarnation, and the known one lives: two proxies use one node id.
+    Second,
+}
+
+impl Admission {
+    /// Judges an incarnation. `lives`: the known one was heard of just now, on its connection.
+    #[must_use]
+    pub fn of(known: Incarnation, lives: bool, newcomer: Incarnation) -> Self {
+        if newcomer == known {
+            Self::Same
+        } else if lives {
+            Self::Second
+        } else if newcomer < known {
+            Self::Stale
+        } else {
+            Self::Successor
+        }
+    }
+}
+
+/// The generation before the first one of each user slot in the life `boot` of a node.
+///
+/// A life has its own stretch of generations, so an address of an earlier life names no endpoint
+/// of a later one. The stretches come round after about 60,000 lives. `boot` counts the starts of
+/// the node: 0, 1, 2 and so on.
+///
+/// Limit: a slot that is bound more than 1,020 times in one life reaches into the next stretch.
+#[must_use]
+pub fn generation_before(boot: u64) -> i32 {
+    const STRETCH: u64 = 1021;
+    let all = u64::from(GENERATION_MAX.unsigned_abs());
+    i32::try_from((boot % all) * STRETCH % all).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use m3ipc_abi::Address;
+
+    fn range(first: Slot, last: Slot) -> SlotRange {
+        SlotRange::new(first, last).expect("not empty")
+    }
+
+    fn owners() -> Owners {
+        let mut owners = Owners::default();
+        for (vm, first, last, node) in [(1, -5, 9, 1), (1, 10, 19, 2), (2, 0, 19, 2)] {
+            owners.add(vm, range(first, last), NodeId(node)).expect("disjoint");
+        }
+        owners
+    }
+
+    #[test]
+    fn an_address_names_its_node_in_every_generation() {
+        let owners = owners();
+        let owner = |vm, slot, generation| {
+            owners.owner(EndpointId::new(vm, Address::new(generation, slot)))
+        };
+        for generation in [0, 1, 77] {
+            assert_eq!(owner(1, -5, generation), Some(NodeId(1)));
+            assert_eq!(owner(1, 9, generation), Some(NodeId(1)));
+            assert_eq!(owner(1, 10, generation), Some(NodeId(2)));
+            assert_eq!(owner(2, 9, generation), Some(NodeId(2)));
+            assert_eq!(owner(1, 20, generation), None);
+            assert_eq!(owner(3, 9, generation), None);
+        }
+        assert_eq!(owners.owner(EndpointId::new(1, m3ipc_abi::ANY)), None);
+    }
+
+    #[test]
+    fn an_overlap_names_both() {
+        for (first, last) in [(9, 9), (-9, -5), (0, 3), (-9, 30), (19, 40)] {
+            let mut owners = owners();
+            let error = owners.add(1, range(first, last), NodeId(3)).expect_err("an overlap");
+            let text = error.to_string();
+            assert!(text.contains("of node 3 overlaps") && text.contains("VM 1"), "{text}");
+        }
+        assert_eq!(owners().add(1, range(20, 29), NodeId(3)), Ok(()));
+        assert!(SlotRange::new(3, 2).is_err());
+    }
+
+    #[test]
+    fn a_wrong_claim_is_found() {
+        let owners = owners();
+        let own: Vec<_> = owners.of_node(NodeId(2)).collect();
+        assert_eq!(owners.wrong_claim(NodeId(2), &own), None);
+        assert_eq!(owners.wrong_claim(NodeId(2), &own[..1]), Some((2, range(0, 19))));
+        let more = [own.clone(), vec![(1, range(0, 3))]].concat();
+        assert_eq!(owners.wrong_claim(NodeId(2), &more), Some((1, range(0, 3))));
+    }
+
+    #[test]
+    fn a_second_living_incarnation_is_refused() {
+        let [one, two] = [Incarnation(1), Incarnation(2)];
+        assert_eq!(Admission::of(one, true, two), Admission::Second);
+        assert_eq!(Admission::of(two, true, one), Admission::Second);
+        assert_eq!(Admission::of(one, false, two), Admission::Successor);
+        assert_eq!(Admission::of(two, false, one), Admission::Stale);
+        assert_eq!(Admission::of(two, false, two), Admission::Same);
+    }
+
+    #[test]
+    fn lives_have_different_generations() {
+        let mut starts: Vec<i32> = (0..60_000).map(generation_before).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        assert_eq!(starts.len(), 60_000);
+        assert!(starts.iter().all(|start| (0..GENERATION_MAX).contains(start)));
+        let near = (generation_before(3) - generation_before(2)).abs();
+        assert!(near >= 1000, "{near}");
+    }
+}

@@ -1,0 +1,322 @@
+//! The static registry: nodes, VMs and the owners of slots, in a TOML file.
+//!
+//! ```toml
+//! cluster = "lab"
+//!
+//! [[node]]
+//! id = 1
+//! name = "alpha"
+//! address = "192.0.2.1:7400"
+//!
+//! [[node]]
+//! id = 2
+//! name = "beta"
+//! address = "192.0.2.2:7400"
+//!
+//! [[vm]]
+//! id = 3
+//! name = "shop"
+//! slots = { alpha = [[-35, 99]], beta = [[100, 199]] }
+//! ```
+//!
+//! All nodes have the same file. The name of a node is the name in its certificate.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use m3ipc_abi::{NodeLimits, Slot, VM_NAME_MAX_BYTES};
+use serde::Deserialize;
+
+use crate::ids::{NodeId, VmId};
+use crate::owners::{Owners, OwnersError, SlotRange};
+use crate::packet::{CLAIMS_MAX, CLUSTER_MAX_BYTES};
+
+/// The longest name of a node, in bytes.
+const NODE_NAME_MAX_BYTES: usize = 63;
+
+/// Why a file is no registry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    /// No TOML of this form.
+    #[error("the registry cannot be read: {0}")]
+    Syntax(String),
+    /// A name is empty, too long, or has other characters than letters, digits, `-`, `_` and `.`.
+    #[error("{what} `{name}`: use 1 to {most} letters, digits, `-`, `_` and `.`")]
+    Name {
+        /// What has the name.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The longest name.
+        most: usize,
+    },
+    /// An id is out of range.
+    #[error("{what} {id}: the ids go from 0 to {last}")]
+    Id {
+        /// What has the id.
+        what: &'static str,
+        /// The id.
+        id: i64,
+        /// The last id.
+        last: i64,
+    },
+    /// Two entries share an id, a name or an address.
+    #[error("two entries have the {what} {value}; give each its own")]
+    Twice {
+        /// What they share.
+        what: &'static str,
+        /// The value.
+        value: String,
+    },
+    /// A VM names a node that the registry lacks.
+    #[error("VM `{vm}` gives slots to the node `{node}`, which has no [[node]] entry")]
+    UnknownNode {
+        /// The VM.
+        vm: String,
+        /// The node.
+        node: String,
+    },
+    /// A slot that no VM has.
+    #[error("VM `{vm}`: the slots {first}..{last} are not all within {low}..{high}")]
+    Slot {
+        /// The VM.
+        vm: String,
+        /// First slot of the range.
+        first: Slot,
+        /// Last slot of the range.
+        last: Slot,
+        /// The lowest slot.
+        low: Slot,
+        /// The highest slot.
+        high: Slot,
+    },
+    /// Ranges overlap, or one is empty.
+    #[error(transparent)]
+    Owners(#[from] OwnersError),
+    /// A node has more ranges than a greeting carries.
+    #[error("the node `{node}` has {ranges} ranges; join them to at most {CLAIMS_MAX}")]
+    Ranges {
+        /// The node.
+        node: String,
+        /// Its ranges.
+        ranges: usize,
+    },
+}
+
+/// A node of the registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeEntry {
+    /// Its id.
+    pub id: NodeId,
+    /// Its name, also in its certificate.
+    pub name: String,
+    /// Where its proxy listens.
+    pub address: SocketAddr,
+}
+
+/// A VM of the registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmEntry {
+    /// Its id.
+    pub id: VmId,
+    /// Its name.
+    pub name: String,
+    /// The nodes that have slots of it.
+    pub nodes: Vec<NodeId>,
+}
+
+/// Nodes, VMs and owners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registry {
+    /// The name of the cluster.
+    pub cluster: String,
+    /// The nodes, by id.
+    pub nodes: Vec<NodeEntry>,
+    /// The VMs, by id.
+    pub vms: Vec<VmEntry>,
+    /// The owners of all slots.
+    pub owners: Owners,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRegistry {
+    cluster: String,
+    #[serde(default)]
+    node: Vec<RawNode>,
+    #[serde(default)]
+    vm: Vec<RawVm>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNode {
+    id: i64,
+    name: String,
+    address: SocketAddr,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawVm {
+    id: i64,
+    name: String,
+    #[serde(default)]
+    slots: BTreeMap<String, Vec<(Slot, Slot)>>,
+}
+
+fn check_name(what: &'static str, name: &str, most: usize) -> Result<(), RegistryError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if (1..=most).contains(&name.len()) && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(RegistryError::Name { what, name: name.to_owned(), most })
+}
+
+fn check_id(what: &'static str, id: i64, count: i32) -> Result<u16, RegistryError> {
+    let last = i64::from(count) - 1;
+    let fitting = u16::try_from(id).ok().filter(|_| id <= last);
+    fitting.ok_or(RegistryError::Id { what, id, last })
+}
+
+/// Fails if two entries share a value.
+fn check_once<T: ToString + Ord>(
+    what: &'static str,
+    values: impl Iterator<Item = T>,
+) -> Result<(), RegistryError> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    match values.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(RegistryError::Twice { what, value: pair[0].to_string() }),
+        None => Ok(()),
+    }
+}
+
+impl Registry {
+    /// The registry in the text of a file.
+    ///
+    /// # Errors
+    /// [`RegistryError`], which names the entry and the remedy.
+    pub fn parse(text: &str) -> Result<Self, RegistryError> {
+        let raw: RawRegistry =
+            toml::from_str(text).map_err(|e| RegistryError::Syntax(e.to_string()))?;
+        check_name("cluster", &raw.cluster, CLUSTER_MAX_BYTES)?;
+        let mut nodes = Vec::new();
+        for RawNode { id, name, address } in raw.node {
+            check_name("node", &name, NODE_NAME_MAX_BYTES)?;
+            let id = NodeId(check_id("node", id, NodeLimits::MAX.nodes)?);
+            nodes.push(NodeEntry { id, name, address });
+        }
+        nodes.sort_by_key(|node| node.id);
+        check_once("node id", nodes.iter().map(|node| node.id.0))?;
+        check_once("node name", nodes.iter().map(|node| &node.name))?;
+        check_once("node address", nodes.iter().map(|node| node.address))?;
+        let mut owners = Owners::default();
+        let mut vms = Vec::new();
+        for vm in raw.vm {
+            vms.push(read_vm(vm, &nodes, &mut owners)?);
+        }
+        vms.sort_by_key(|vm: &VmEntry| vm.id);
+        check_once("VM id", vms.iter().map(|vm| vm.id))?;
+        check_once("VM name", vms.iter().map(|vm| &vm.name))?;
+        for node in &nodes {
+            let ranges = owners.of_node(node.id).count();
+            if ranges > CLAIMS_MAX {
+                return Err(RegistryError::Ranges { node: node.name.clone(), ranges });
+            }
+        }
+        Ok(Self { cluster: raw.cluster, nodes, vms, owners })
+    }
+
+    /// The node with this name.
+    #[must_use]
+    pub fn node(&self, name: &str) -> Option<&NodeEntry> {
+        self.nodes.iter().find(|node| node.name == name)
+    }
+}
+
+fn read_vm(vm: RawVm, nodes: &[NodeEntry], owners: &mut Owners) -> Result<VmEntry, RegistryError> {
+    let RawVm { id, name, slots } = vm;
+    check_name("VM", &name, VM_NAME_MAX_BYTES)?;
+    let id = check_id("VM", id, NodeLimits::MAX.vms)?;
+    let (low, high) = (-NodeLimits::MAX.tasks, NodeLimits::MAX.procs - 1);
+    let mut members = Vec::new();
+    for (node_name, ranges) in slots {
+        let Some(node) = nodes.iter().find(|node| node.name == node_name) else {
+            return Err(RegistryError::UnknownNode { vm: name, node: node_name });
+        };
+        for (first, last) in ranges {
+            if first < low || last > high {
+                return Err(RegistryError::Slot { vm: name, first, last, low, high });
+            }
+            owners.add(id, SlotRange::new(first, last)?, node.id)?;
+        }
+        members.push(node.id);
+    }
+    members.sort_unstable();
+    Ok(VmEntry { id, name, nodes: members })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::EndpointId;
+    use m3ipc_abi::Address;
+
+    const HEAD: &str = r#"
+        cluster = "lab"
+        [[node]]
+        id = 1
+        name = "alpha"
+        address = "192.0.2.1:7400"
+        [[node]]
+        id = 2
+        name = "beta"
+        address = "192.0.2.2:7400"
+    "#;
+
+    fn parse(rest: &str) -> Result<Registry, RegistryError> {
+        Registry::parse(&format!("{HEAD}\n{rest}"))
+    }
+
+    #[test]
+    fn a_registry_names_the_owner_of_each_slot() {
+        let registry = parse(
+            "[[vm]]\nid = 3\nname = \"shop\"\n\
+             slots = { alpha = [[-35, 99], [200, 220]], beta = [[100, 199]] }",
+        )
+        .expect("a registry");
+        let owner = |slot| registry.owners.owner(EndpointId::new(3, Address::new(1, slot)));
+        assert_eq!([owner(-35), owner(99), owner(210)], [Some(NodeId(1)); 3]);
+        assert_eq!([owner(100), owner(221)], [Some(NodeId(2)), None]);
+        assert_eq!(registry.vms[0].nodes, [NodeId(1), NodeId(2)]);
+        assert_eq!(registry.node("beta").map(|node| node.id), Some(NodeId(2)));
+    }
+
+    #[test]
+    fn each_mistake_is_named() {
+        for (rest, name) in [
+            (
+                "[[vm]]\nid = 3\nname = \"a\"\nslots = { alpha = [[0, 9]], beta = [[9, 9]] }",
+                "overlap",
+            ),
+            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { gamma = [[0, 9]] }", "`gamma`"),
+            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { beta = [[9, 0]] }", "9..0 is empty"),
+            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { beta = [[-36, 0]] }", "-36..0"),
+            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { beta = [[0, 35534]] }", "0..35534"),
+            ("[[vm]]\nid = 1024\nname = \"a\"", "0 to 1023"),
+            ("[[vm]]\nid = -1\nname = \"a\"", "0 to 1023"),
+            ("[[vm]]\nid = 1\nname = \"sixteen-bytes-no\"", "1 to 15"),
+            ("[[vm]]\nid = 1\nname = \"a\"\n[[vm]]\nid = 1\nname = \"b\"", "VM id 1"),
+            ("[[vm]]\nid = 1\nname = \"a\"\n[[vm]]\nid = 2\nname = \"a\"", "VM name a"),
+            ("[[node]]\nid = 1\nname = \"c\"\naddress = \"192.0.2.3:1\"", "node id 1"),
+            ("[[node]]\nid = 3\nname = \"beta\"\naddress = \"192.0.2.3:1\"", "node name beta"),
+            ("[[node]]\nid = 3\nname = \"c\"\naddress = \"192.0.2.2:7400\"", "192.0.2.2:7400"),
+            ("[[node]]\nid = 3\nname = \"c/d\"\naddress = \"192.0.2.3:1\"", "c/d"),
+            ("[[vm]]\nid = 1\nname = \"a\"\nslot = {}", "unknown field"),
+        ] {
+            let text = parse(rest).expect_err(rest).to_string();
+            assert!(text.contains(name), "{rest}\n{text}");
+        }
+    }
+}

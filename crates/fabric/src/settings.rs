@@ -1,0 +1,70 @@
+//! Times and limits of a proxy.
+
+/// A millisecond in nanoseconds.
+const MS: u64 = 1_000_000;
+
+/// Times and limits. [`Settings::default`] has the values of the failure table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A connected peer gets a heartbeat after this time without another packet.
+    pub beat_ns: u64,
+    /// A peer that is silent for this time is suspect: another incarnation may then replace it.
+    pub suspect_ns: u64,
+    /// The session with a connected peer ends after this time of silence.
+    pub silence_ns: u64,
+    /// A session without connection ends after this time.
+    pub grace_ns: u64,
+    /// Packets are sent again if the peer acknowledged none for this time.
+    pub resend_ns: u64,
+    /// An acknowledgement waits this long for a packet that carries it.
+    pub ack_delay_ns: u64,
+    /// The requester learns that its request was taken if no answer came within this time.
+    pub took_delay_ns: u64,
+    /// A call whose cancellation is not answered within this time ends with an unknown outcome.
+    pub cancel_ns: u64,
+    /// How much of the peer and of each VM this node admits, and keeps for the peer.
+    pub limits: Limits,
+}
+
+/// Limits per peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls of a peer that may be open here.
+    pub calls: u32,
+    /// Calls of a peer in one VM that may be open here.
+    pub calls_of_vm: u32,
+    /// Calls for a peer that may wait here to be sent.
+    pub waiting: u32,
+    /// Calls for a peer in one VM that may wait here to be sent.
+    pub waiting_of_vm: u32,
+    /// Notifications for a peer that may wait here, one per pair of endpoints.
+    pub notifications: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            beat_ns: 250 * MS,
+            suspect_ns: 1_000 * MS,
+            silence_ns: 3_000 * MS,
+            grace_ns: 2_000 * MS,
+            resend_ns: 500 * MS,
+            ack_delay_ns: 20 * MS,
+            took_delay_ns: 5 * MS,
+            cancel_ns: 1_000 * MS,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            calls: 1024,
+            calls_of_vm: 512,
+            waiting: 1024,
+            waiting_of_vm: 512,
+            notifications: 4096,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What endpoints do at random: calls, takes, answers, withdrawals, deaths.
+
+use m3ipc_abi::Address;
+use m3ipc_fabric::{AnswerKind, Call, CallKind, Content, DeliveryId, EndpointId, NodeId};
+
+use crate::network::{Event, MS};
+use crate::node::Offered;
+use crate::world::{ACTS, Checked, World};
+
+impl World {
+    pub fn act(&mut self) -> Checked {
+        self.acts += 1;
+        if self.acts == ACTS {
+            self.begin_healing()?;
+        }
+        let most_ns = if self.healing { 5 } else { 30 };
+        let next_ns = self.now_ns + self.rng.u64(0..most_ns * MS);
+        self.network.at(next_ns, Event::Act);
+        let index = self.rng.usize(0..self.nodes.len());
+        let node = &self.nodes[index];
+        if !node.is_up || node.paused {
+            return Ok(());
+        }
+        let id = node.id;
+        let kind = if self.healing { self.rng.u8(12..20) } else { self.rng.u8(0..21) };
+        match kind {
+            0..8 => self.call(id),
+            8 | 9 => self.notify(id),
+            10 => self.withdraw(id),
+            11 => self.kill_endpoint(id),
+            12..16 => {
+                let offered: Vec<DeliveryId> = self.at(id).offered.keys().copied().collect();
+                match self.rng.choice(offered) {
+                    Some(delivery) => self.take(id, delivery),
+                    None => Ok(()),
+                }
+            }
+            16..20 => self.answer(id),
+            _ => self.watch(id),
+        }
+    }
+
+    fn some_endpoint(&mut self, of: NodeId) -> Option<EndpointId> {
+        let endpoints = self.at(of).endpoints.clone();
+        self.rng.choice(endpoints)
+    }
+
+    /// A local caller and a remote address of its VM: mostly a living one.
+    fn some_pair(&mut self, id: NodeId) -> Option<(EndpointId, Address)> {
+        let from = self.some_endpoint(id)?;
+        let others: Vec<NodeId> = self.ids().into_iter().filter(|other| *other != id).collect();
+        let other = self.rng.choice(others)?;
+        let mut all = self.at(other).endpoints.clone();
+        all.retain(|it| it.vm == from.vm);
+        let to = self.rng.choice(all)?;
+        let stale = self.rng.u8(..) < 10;
+        let address = to.address;
+        let generation = address.generation() - i32::from(stale);
+        Some((from, Address::new(generation, address.slot())))
+    }
+
+    fn call(&mut self, id: NodeId) -> Checked {
+        let Some((from, to)) = self.some_pair(id) else { return Ok(()) };
+        let open = self.at(id).calls.values().filter(|(_, caller)| *caller == from).count();
+        if open >= 2 {
+            return Ok(());
+        }
+        let kind = [CallKind::Send, CallKind::Request, CallKind::Request, CallKind::Wakeup]
+            [self.rng.usize(0..4)];
+        let number = self.ledger.called(id, (from, to), kind);
+        let mut content = Content::new(7);
+        content.payload[..8].copy_from_slice(&number.to_le_bytes());
+        content.long = vec![7; self.rng.usize(0..100)];
+        let clock_ns = self.clock_ns(id);
+        let limit_ns = match self.rng.u8(0..4) {
+            0 => Some(clock_ns + self.rng.u64(0..30 * MS)),
+            1 => Some(clock_ns + self.rng.u64(0..3000 * MS)),
+            _ => None,
+        };
+        let node = self.at(id);
+        match node.machine.call(clock_ns, Call { from, to, kind, content, limit_ns }) {
+            Ok(call) => {
+                node.calls.insert(call, (number, from));
+                let peer = self.node_of(EndpointId::new(from.vm, to));
+                self.ledger.met(peer, from);
+            }
+            Err(_refusal) => self.ledger.refused(),
+        }
+        self.drain(id)
+    }
+
+    fn notify(&mut self, id: NodeId) -> Checked {
+        let Some((from, to)) = self.some_pair(id) else { return Ok(()) };
+        let (now_ns, bits) = (self.now_ns, 1 << self.rng.u32(0..64));
+        let other = self.node_of(EndpointId::new(from.vm, to));
+        let lives = self.at(other).endpoints.contains(&EndpointId::new(from.vm, to));
+        let node = self.at(id);
+        let clock_ns = node.clock_ns(now_ns);
+        if node.machine.notify(clock_ns, from, to, bits).is_ok() {
+            self.ledger.met(other, from);
+            if lives {
+                self.ledger.notified((from, to), bits);
+            }
+        }
+        // Sometimes more than one waits for the same packet.
+        if self.rng.bool() { Ok(()) } else { self.drain(id) }
+    }
+
+    fn watch(&mut self, id: NodeId) -> Checked {
+        let Some((from, to)) = self.some_pair(id) else { return Ok(()) };
+        let clock_ns = self.clock_ns(id);
+        let _ = self.at(id).machine.watch(clock_ns, EndpointId::new(from.vm, to));
+        self.drain(id)
+    }
+
+    fn withdraw(&mut self, id: NodeId) -> Checked {
+        let calls: Vec<_> = self.at(id).calls.keys().copied().collect();
+        let Some(call) = self.rng.choice(calls) else { return Ok(()) };
+        let clock_ns = self.clock_ns(id);
+        self.at(id).machine.withdraw(clock_ns, call);
+        self.drain(id)
+    }
+
+    fn answer(&mut self, id: NodeId) -> Checked {
+        let owed: Vec<_> =
+            self.at(id).owed.iter().map(|(it, (number, _))| (*it, *number)).collect();
+        let Some((delivery, number)) = self.rng.choice(owed) else { return Ok(()) };
+        let mut content = Content::new(8);
+        content.payload[..8].copy_from_slice(&number.to_le_bytes());
+        let clock_ns = self.clock_ns(id);
+        let node = self.at(id);
+        node.owed.remove(&delivery);
+        // The machine said so before if nobody awaits the answer: it abandons the delivery.
+        let answered = node.machine.answer(clock_ns, delivery, AnswerKind::Reply, &content);
+        if answered.is_err() {
+            return Err(format!("{number} is not awaited, and was not abandoned"));
+        }
+        self.drain(id)
+    }
+
+    fn kill_endpoint(&mut self, id: NodeId) -> Checked {
+        let Some(endpoint) = self.some_endpoint(id) else { return Ok(()) };
+        let now_ns = self.now_ns;
+        let node = self.at(id);
+        let clock_ns = node.clock_ns(now_ns);
+        node.endpoints.retain(|it| *it != endpoint);
+        let is_own = |it: &Offered| EndpointId::new(it.from.vm, it.to) == endpoint;
+        node.offered.retain(|_, it| !is_own(it));
+        let given_up: Vec<u64> =
+            node.calls.values().filter(|(_, it)| *it == endpoint).map(|(it, _)| *it).collect();
+        node.calls.retain(|_, (_, caller)| *caller != endpoint);
+        node.owed.retain(|_, (_, to)| *to != endpoint);
+        node.machine.died(clock_ns, endpoint);
+        let address = endpoint.address;
+        let next = Address::new(address.generation() + 1, address.slot());
+        node.bind(clock_ns, EndpointId::new(endpoint.vm, next));
+        given_up.into_iter().for_each(|number| self.ledger.gave_up(number));
+        self.ledger.died(endpoint, false);
+        self.drain(id)
+    }
+}

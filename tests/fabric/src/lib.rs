@@ -1,0 +1,15 @@
+//! Several proxies in one process, with a virtual clock, a network and faults, all from one seed.
+//!
+//! [`run`] gives the machines random verbs and random trouble, heals everything, lets all calls
+//! end, and checks the promises of `m3ipc_fabric`:
+//! at most once; order per pair; no late delivery; one outcome per call, and a true one; bounded
+//! memory; deaths and notifications are not lost; silence is noticed.
+#![forbid(unsafe_code)]
+
+mod acts;
+mod ledger;
+mod network;
+mod node;
+mod world;
+
+pub use world::{Trouble, run};
