@@ -5,7 +5,7 @@
 //! waiter yields. It remembers the length of its last waits: a longer spin would cost more than it
 //! saves.
 
-use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
+use m3ipc_sys::{monotonic_ns, relax, ticks, yield_cpu};
 
 /// How an endpoint waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -45,7 +45,12 @@ const FAST_YIELDS: u32 = 8;
 /// Yields before a sleep.
 const YIELDS: u32 = 24;
 /// Waits of an endpoint that blocks which sleep without a yield, after a yield in vain.
-const WAITS_WITHOUT_YIELD: u8 = 15;
+const WAITS_WITHOUT_YIELD: u16 = 15;
+/// The most waits that sleep without a yield, after slow yields.
+const WAITS_WITHOUT_YIELD_MAX: u16 = (1 << 15) - 1;
+/// A yield that takes longer gave the CPU to a third thread, for a slice of the scheduler: 80 to 400
+/// microseconds on x86-64, in [`ticks`].
+const SLOW_YIELD_TICKS: u64 = 400_000;
 /// Assumed length of a wait that ended before the first reading of the clock, in nanoseconds.
 const BRIEF_NS: u64 = 500;
 /// The newest wait has this fraction of the weight.
@@ -57,15 +62,17 @@ pub struct AdaptiveSpin {
     strategy: WaitStrategy,
     /// Typical length of the last waits.
     typical_ns: u64,
-    /// The next waits of an endpoint that blocks which sleep without a yield.
-    waits_without_yield: u8,
+    /// The next waits that sleep without a yield.
+    waits_without_yield: u16,
+    /// The waits without a yield after the next slow yield. Each slow yield in a row doubles them.
+    waits_after_slow: u16,
 }
 
 impl AdaptiveSpin {
     /// A spin of this strategy, without history.
     #[must_use]
     pub fn new(strategy: WaitStrategy) -> Self {
-        Self { strategy, typical_ns: 0, waits_without_yield: 0 }
+        Self { strategy, ..Self::default() }
     }
 
     /// The strategy.
@@ -94,6 +101,7 @@ impl AdaptiveSpin {
             yields: 0,
             began_ns: 0,
             may_yield,
+            is_slow: false,
             slept: false,
         }
     }
@@ -103,27 +111,50 @@ impl AdaptiveSpin {
     #[must_use]
     #[inline]
     pub fn begin_fast(&mut self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
-        if same_cpu && !with_yields {
+        let blocks = self.strategy == WaitStrategy::Block;
+        if same_cpu && !with_yields || !same_cpu && blocks || same_cpu && !self.may_yield() {
             return None;
         }
-        if self.strategy == WaitStrategy::Block {
-            let yields = same_cpu && self.may_yield();
-            return yields.then_some(FastSpin { pauses_left: 1, same_cpu });
-        }
-        let pauses_left = if same_cpu { FAST_YIELDS } else { FAST_POLLS };
-        Some(FastSpin { pauses_left, same_cpu })
+        let pauses_left = match (same_cpu, blocks) {
+            (true, true) => 1,
+            (true, false) => FAST_YIELDS,
+            (false, _) => FAST_POLLS,
+        };
+        Some(FastSpin { pauses_left, same_cpu, is_slow: false })
     }
 
-    /// Whether a wait that blocks may yield before it sleeps. Counts the wait.
+    /// Whether a wait may yield before it sleeps. Counts the wait.
     fn may_yield(&mut self) -> bool {
         let left = self.waits_without_yield;
         self.waits_without_yield = left.saturating_sub(1);
         left == 0
     }
 
-    /// Records a wait whose first part found nothing.
+    /// Records the end of the first part of a wait.
     #[inline]
-    pub fn learn_vain(&mut self) {
+    pub fn learn_fast(&mut self, spin: &FastSpin, has_found: bool) {
+        if spin.is_slow {
+            self.learn_slow();
+        } else if has_found {
+            self.learn_brief(spin.same_cpu);
+        } else {
+            self.learn_vain();
+        }
+    }
+
+    /// Records a yield that gave the CPU to a third thread. The next waits sleep without one: twice
+    /// as many after each such yield in a row.
+    #[cold]
+    fn learn_slow(&mut self) {
+        if self.strategy != WaitStrategy::Spin {
+            self.waits_without_yield = self.waits_after_slow.max(WAITS_WITHOUT_YIELD);
+            let twice = 2 * self.waits_without_yield + 1;
+            self.waits_after_slow = twice.min(WAITS_WITHOUT_YIELD_MAX);
+        }
+    }
+
+    /// Records yields in vain.
+    fn learn_vain(&mut self) {
         if self.strategy == WaitStrategy::Block {
             self.waits_without_yield = WAITS_WITHOUT_YIELD;
         }
@@ -131,7 +162,10 @@ impl AdaptiveSpin {
 
     /// Records a wait that ended in its first part.
     #[inline]
-    pub fn learn_brief(&mut self) {
+    fn learn_brief(&mut self, by_yields: bool) {
+        if by_yields {
+            self.waits_after_slow = 0;
+        }
         // Below this the typical length decides nothing.
         if 2 * self.typical_ns > SPIN_MIN_NS {
             self.typical_ns = (self.typical_ns * (WEIGHT - 1) + BRIEF_NS) / WEIGHT;
@@ -141,8 +175,11 @@ impl AdaptiveSpin {
     /// Records the length of a wait.
     #[inline]
     pub fn learn(&mut self, wait: &SpinWait) {
-        if wait.yields > 0 && wait.slept {
-            self.learn_vain();
+        match (wait.is_slow, wait.yields, wait.slept) {
+            (true, ..) => self.learn_slow(),
+            (false, 0, _) => {}
+            (false, _, true) => self.learn_vain(),
+            (false, _, false) => self.waits_after_slow = 0,
         }
         let waited_ns = match wait.began_ns {
             0 => BRIEF_NS,
@@ -159,6 +196,16 @@ impl AdaptiveSpin {
 pub struct FastSpin {
     pauses_left: u32,
     same_cpu: bool,
+    /// Whether a yield gave the CPU to a third thread.
+    is_slow: bool,
+}
+
+/// Yields the CPU. `true` if a third thread had it for a slice of the scheduler.
+#[inline]
+fn yields_slowly() -> bool {
+    let before = ticks();
+    yield_cpu();
+    ticks().wrapping_sub(before) > SLOW_YIELD_TICKS
 }
 
 impl FastSpin {
@@ -174,10 +221,10 @@ impl FastSpin {
     pub fn pause(&mut self) -> bool {
         let Some(left) = self.pauses_left.checked_sub(1) else { return false };
         self.pauses_left = left;
-        if self.same_cpu {
-            yield_cpu();
-        } else {
+        if !self.same_cpu {
             relax();
+        } else if yields_slowly() {
+            (self.is_slow, self.pauses_left) = (true, 0);
         }
         true
     }
@@ -191,8 +238,10 @@ pub struct SpinWait {
     polls: u32,
     yields: u32,
     began_ns: u64,
-    /// Whether a wait that blocks may yield to a peer on the same CPU.
+    /// Whether the wait may yield to a peer on the same CPU before it sleeps.
     may_yield: bool,
+    /// Whether a yield gave the CPU to a third thread.
+    is_slow: bool,
     /// Whether the wait has gone to sleep.
     slept: bool,
 }
@@ -205,7 +254,7 @@ impl SpinWait {
         match self.strategy {
             WaitStrategy::Block if same_cpu && self.may_yield && self.yields == 0 => {
                 self.yields = 1;
-                yield_cpu();
+                self.is_slow = yields_slowly();
                 return SpinStep::Poll;
             }
             WaitStrategy::Block => {
@@ -235,11 +284,13 @@ impl SpinWait {
 
     /// Yields the CPU to the peer, a few times before a sleep.
     fn yield_or_sleep(&mut self) -> SpinStep {
-        if self.strategy == WaitStrategy::Adaptive && self.yields >= YIELDS {
+        let may_sleep = self.strategy == WaitStrategy::Adaptive;
+        if may_sleep && (self.yields >= YIELDS || self.is_slow || !self.may_yield) {
+            self.slept = true;
             return SpinStep::Sleep;
         }
         self.yields += 1;
-        yield_cpu();
+        self.is_slow |= yields_slowly();
         SpinStep::Poll
     }
 }
@@ -275,11 +326,32 @@ mod tests {
         spin.learn(&wait);
         let spared = (0..100).take_while(|_| spin.begin_fast(true, true).is_none()).count();
         assert_eq!(spared, usize::from(WAITS_WITHOUT_YIELD));
-        spin.learn_vain();
+        let vain = spin.begin_fast(true, true).unwrap();
+        spin.learn_fast(&vain, false);
         assert_eq!(spin.begin().next(true), SpinStep::Sleep);
         let mut other = AdaptiveSpin::new(WaitStrategy::Adaptive);
-        other.learn_vain();
+        other.learn_fast(&vain, false);
         assert!(other.begin_fast(true, true).is_some());
+    }
+
+    #[test]
+    fn slow_yields_spare_more_and_more_of_the_next_ones() {
+        let slow = FastSpin { pauses_left: 0, same_cpu: true, is_slow: true };
+        let quick = FastSpin { is_slow: false, ..slow };
+        for strategy in [WaitStrategy::Block, WaitStrategy::Adaptive] {
+            let mut spin = AdaptiveSpin::new(strategy);
+            let mut spared = |has_found| {
+                spin.learn_fast(if has_found { &quick } else { &slow }, has_found);
+                (0..100_000).take_while(|_| spin.begin_fast(true, true).is_none()).count()
+            };
+            let counts: Vec<usize> = (0..13).map(|_| spared(false)).collect();
+            assert_eq!(counts[..4], [15, 31, 63, 127]);
+            assert_eq!(counts[12], usize::from(WAITS_WITHOUT_YIELD_MAX));
+            assert_eq!([spared(true), spared(false)], [0, 15], "a quick yield that found resets");
+        }
+        let mut spins = AdaptiveSpin::new(WaitStrategy::Spin);
+        spins.learn_fast(&slow, false);
+        assert!(spins.begin_fast(true, true).is_some());
     }
 
     #[test]

@@ -463,11 +463,7 @@ impl Endpoint {
         if spin.shares_cpu() {
             self.session.page().set_running();
         }
-        if has_found {
-            self.waiter.spin().learn_brief();
-        } else {
-            self.waiter.spin().learn_vain();
-        }
+        self.waiter.spin().learn_fast(&spin, has_found);
     }
 
     /// Whether the likeliest sender is on this CPU. Looks now and then only: after a move the slow
