@@ -112,13 +112,12 @@ impl AdaptiveSpin {
     #[inline]
     pub fn begin_fast(&mut self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
         let blocks = self.strategy == WaitStrategy::Block;
-        if same_cpu && !with_yields || !same_cpu && blocks || same_cpu && !self.may_yield() {
-            return None;
-        }
         let pauses_left = match (same_cpu, blocks) {
+            (true, _) if !with_yields || !self.may_yield() => return None,
             (true, true) => 1,
             (true, false) => FAST_YIELDS,
-            (false, _) => FAST_POLLS,
+            (false, true) => return None,
+            (false, false) => FAST_POLLS,
         };
         Some(FastSpin { pauses_left, same_cpu, is_slow: false })
     }
