@@ -1,7 +1,7 @@
 //! Calls without a safe form: shared pages, inherited descriptors, the cycle counter, resources.
 //!
-//! The C library is in [`c_library`], message queues are in [`queues`], copies between processes in [`copies`], mappings of files in
-//! [`mapping`], epoll in [`epoll`].
+//! The C library is in [`c_library`], message queues are in [`queues`], copies between processes in
+//! [`copies`], mappings of files in [`mapping`], epoll in [`epoll`].
 //!
 //! # Safety
 //! All unsafe code of this crate is in this file and in `raw/`. A page is accessed as atomic words
