@@ -15,7 +15,6 @@ mod sock;
 use crate::job::SuiteName;
 use crate::subject::Subject;
 
-pub use c_library::left_out as c_left_out;
 pub use m3ipc::most_clients;
 pub use node::{directory as node_directory, end as end_node};
 pub use phases::{Costs, OURS, record as phase_record};

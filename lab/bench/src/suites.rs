@@ -50,6 +50,5 @@ pub fn left_out(plan: &Plan<'_>, steps: &[Step]) -> Vec<String> {
     let all_clients = has("clients") && plan.sized(false, true);
     let clients = all_clients.then(ipc::left_out).flatten();
     let connections = (has("sock-epoll") && plan.sized(false, true)).then(sock::left_out).flatten();
-    let c_calls = has("ipc2").then(subjects::c_left_out).flatten();
-    sockets.into_iter().chain(clients).chain(connections).chain(c_calls).collect()
+    sockets.into_iter().chain(clients).chain(connections).collect()
 }

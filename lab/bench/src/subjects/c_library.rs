@@ -1,7 +1,7 @@
 //! IPC2 by the C library: the same verbs as [`super::m3ipc`], through `libm3ipc`.
 
 use std::ffi::{CString, c_int};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use m3ipc_report::schema::{Family, Wait};
 
@@ -35,22 +35,19 @@ const ANY: c_int = m3ipc::ANY.0;
 pub struct CCalls;
 
 /// The C library: named by the variable, beside this program, or installed.
-fn library() -> Option<PathBuf> {
-    if let Some(path) = std::env::var_os(VARIABLE) {
-        return Some(PathBuf::from(path)).filter(|path| path.is_file());
-    }
-    let exe = std::env::current_exe().ok()?;
-    let own = exe.parent()?;
-    PLACES.iter().map(|place| own.join(place)).find(|path| path.is_file())
-}
-
-/// The reason for missing rows of the C library, if they are missing.
-pub fn left_out() -> Option<String> {
-    let why = format!(
-        "m3ipc-c: libm3ipc.so.0 is neither beside this program nor in ../lib; name it with \
-         {VARIABLE}"
-    );
-    library().is_none().then_some(why)
+fn library() -> Result<PathBuf, Error> {
+    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let exe = std::env::current_exe().ok();
+    let own = exe.as_deref().and_then(Path::parent);
+    let beside = own.into_iter().flat_map(|own| PLACES.iter().map(|place| own.join(place)));
+    let found = match named {
+        Some(path) => Some(path).filter(|path| path.is_file()),
+        None => beside.into_iter().find(|path| path.is_file()),
+    };
+    found.ok_or_else(|| Error::Unavailable {
+        why: "libm3ipc.so.0 is neither beside this program nor in ../lib".into(),
+        next: "build it (cargo build --release -p m3ipc-capi), or name it with M3IPC_LIBRARY",
+    })
 }
 
 impl Subject for CCalls {
@@ -64,9 +61,7 @@ impl Subject for CCalls {
 
     fn waits(&self, load: &Load) -> &'static [Wait] {
         match (load.test, load.pace_ns) {
-            (Test::Ipc2, None) if load.count == 1 && library().is_some() => {
-                &[Wait::Spin, Wait::Adaptive, Wait::Block]
-            }
+            (Test::Ipc2, None) if load.count == 1 => &[Wait::Spin, Wait::Adaptive, Wait::Block],
             _ => &[],
         }
     }
@@ -76,6 +71,7 @@ impl Subject for CCalls {
     }
 
     fn open(&self, site: &Site, load: &Load) -> Result<Opened, Error> {
+        library()?;
         let vm = BenchVm::with_room(site, load.count)?;
         let mut opened = Opened::pair(vm.inherited("server"), vm.inherited("server"));
         opened.environment = vec![("M3_RUNTIME_DIR".into(), vm.id().0.into())];
@@ -89,11 +85,7 @@ impl Subject for CCalls {
         let vm = vm.parse().map_err(|_| Error::Usage(format!("{vm:?} is no VM id")))?;
         let name = CString::new(name.as_str())
             .map_err(|_| Error::Usage("the server's name has a zero byte".into()))?;
-        let path = library().ok_or_else(|| Error::Unavailable {
-            why: "there is no libm3ipc.so.0".into(),
-            next: "name it with M3IPC_LIBRARY",
-        })?;
-        let library = CLibrary::load(&path)?;
+        let library = CLibrary::load(&library()?)?;
         let slot = if run.is_client() { CLIENT_SLOT } else { SERVER_SLOT };
         checked("mnx_bind", library.bind(vm, slot))?;
         checked("m3_set_wait", library.set_wait(wait_number(run.job().wait)))?;
