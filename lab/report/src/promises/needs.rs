@@ -150,6 +150,15 @@ mod tests {
                             (row.record.bytes, row.record.per_s) = (bytes, 1e9 / ns as f64);
                             row.record.cpu_ns_per_op = ns as f64;
                             row.record.pairs = if bytes == 64 { 4 } else { 1 };
+                            let many: &[u32] = match (test, bytes) {
+                                ("sock-epoll", REQUEST_BYTES) => &[64, 1_000, 10_000],
+                                _ => &[],
+                            };
+                            for &pairs in many {
+                                let mut of_many = row.clone();
+                                of_many.record.pairs = pairs;
+                                rows.push(of_many);
+                            }
                             rows.push(row);
                         }
                     }
