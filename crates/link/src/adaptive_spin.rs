@@ -49,8 +49,8 @@ const WAITS_WITHOUT_YIELD: u16 = 15;
 /// The most waits that sleep without a yield, after slow yields.
 const WAITS_WITHOUT_YIELD_MAX: u16 = (1 << 15) - 1;
 /// A yield that takes longer gave the CPU to a third thread, for a slice of the scheduler. In
-/// [`ticks`]: 80 to 400 microseconds on x86-64.
-const SLOW_YIELD_TICKS: u64 = 400_000;
+/// [`ticks`]: 0.4 to 2 ms on x86-64.
+const SLOW_YIELD_TICKS: u64 = 2_000_000;
 /// Assumed length of a wait that ended before the first reading of the clock, in nanoseconds.
 const BRIEF_NS: u64 = 500;
 /// The newest wait has this fraction of the weight.

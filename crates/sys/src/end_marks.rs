@@ -71,6 +71,8 @@ pub struct EndMarks {
     nodes: Option<Range>,
     rows: Vec<Row>,
     free: Vec<EndMark>,
+    /// Whether a row could not start: no other one is tried, since each try reserves addresses.
+    is_refused: bool,
 }
 
 /// A thread, its list, and the pages whose words the list names.
@@ -98,7 +100,8 @@ impl EndMarks {
     /// `INVAL` if the word does not lie in a page, aligned.
     pub fn new(word_offset: usize) -> Result<Self, Errno> {
         let inside = word_offset < PAGE_BYTES && word_offset.is_multiple_of(size_of::<u32>());
-        let marks = Self { word_offset, nodes: None, rows: Vec::new(), free: Vec::new() };
+        let (rows, free) = (Vec::new(), Vec::new());
+        let marks = Self { word_offset, nodes: None, rows, free, is_refused: false };
         if inside { Ok(marks) } else { Err(Errno::INVAL) }
     }
 
@@ -157,15 +160,16 @@ impl EndMarks {
 
     fn start_row(&mut self) -> Result<(), Errno> {
         let number = self.rows.len();
-        if number == ROWS_MAX {
+        if number == ROWS_MAX || self.is_refused {
             return Err(Errno::NOSPC);
         }
         let nodes = match self.nodes {
             Some(nodes) => nodes,
             None => *self.nodes.insert(reserve(ProtFlags::READ | ProtFlags::WRITE)?),
         };
-        let row = Row::start(nodes, number, self.word_offset)?;
-        self.rows.push(row);
+        let row = Row::start(nodes, number, self.word_offset);
+        self.is_refused = row.is_err();
+        self.rows.push(row?);
         Ok(())
     }
 }

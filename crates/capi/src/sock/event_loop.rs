@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use core::time::Duration;
 use libc::epoll_event;
 use m3ipc_sockets::{Errno, Interest, Mode, PollEvent, Poller, Stream};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -27,6 +27,39 @@ const KNOWN: c_int = libc::EPOLLIN
 struct CPoller {
     poller: Poller,
     waiting: Mutex<Vec<PollEvent>>,
+    /// The token of each number that is awaited.
+    tokens: Mutex<BTreeMap<c_int, u64>>,
+}
+
+impl CPoller {
+    /// The events that had no room.
+    fn take_waiting(&self) -> Vec<PollEvent> {
+        std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps events for the next wait, except those of numbers that were removed meanwhile.
+    fn give_back(&self, mut events: Vec<PollEvent>) {
+        if events.is_empty() {
+            return;
+        }
+        let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let awaited: BTreeSet<u64> = tokens.values().copied().collect();
+        events.retain(|event| awaited.contains(&event.token));
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).append(&mut events);
+    }
+
+    /// Notes what a number is awaited with now. Events with its former token are no news any more.
+    fn note(&self, fd: c_int, token: Option<u64>) {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = match token {
+            Some(token) => tokens.insert(fd, token),
+            None => tokens.remove(&fd),
+        };
+        if let Some(former) = former {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.retain(|event| event.token != former);
+        }
+    }
 }
 
 /// Makes a poller. Returns its number.
@@ -39,7 +72,7 @@ pub(crate) fn create(flags: c_int) -> PosixResult {
     if flags == 0 {
         kernel::descriptor_flags(fd, libc::F_SETFD, 0)?;
     }
-    let poller = Arc::new(CPoller { poller, waiting: Mutex::default() });
+    let poller = Arc::new(CPoller { poller, waiting: Mutex::default(), tokens: Mutex::default() });
     let old = POLLERS.write().unwrap_or_else(PoisonError::into_inner).insert(fd, poller);
     // The program closed the old number by close(2), and the kernel gave it out again. The old
     // poller must not close it.
@@ -52,8 +85,13 @@ fn find(fd: c_int) -> PosixResult<Arc<CPoller>> {
     all.get(&fd).map(Arc::clone).ok_or(Errno::BADF)
 }
 
-/// Closes a poller; `false` where the number is none.
+/// Closes a poller; `false` where the number is none. No poller reports the number any more.
 pub(crate) fn close(fd: c_int) -> bool {
+    let all: Vec<Arc<CPoller>> = {
+        let all = POLLERS.read().unwrap_or_else(PoisonError::into_inner);
+        all.values().map(Arc::clone).collect()
+    };
+    all.iter().for_each(|poller| poller.note(fd, None));
     POLLERS.write().unwrap_or_else(PoisonError::into_inner).remove(&fd).is_some()
 }
 
@@ -105,32 +143,38 @@ pub(crate) fn control(
     if let Some(stream) = stream(fd)? {
         let set_nonblocking = || table::find(fd)?.set_nonblocking(true);
         match command {
-            libc::EPOLL_CTL_DEL => of.poller.remove(&stream)?,
+            libc::EPOLL_CTL_DEL => {
+                of.poller.remove(&stream)?;
+                of.note(fd, None);
+            }
             libc::EPOLL_CTL_ADD => {
                 let it = wanted(event)?;
                 set_nonblocking()?;
                 of.poller.add(&stream, it.token, it.interest, it.mode)?;
+                of.note(fd, Some(it.token));
             }
             libc::EPOLL_CTL_MOD => {
                 let it = wanted(event)?;
                 of.poller.modify(&stream, it.token, it.interest, it.mode)?;
+                of.note(fd, Some(it.token));
             }
             _ => return Err(Errno::INVAL),
         }
         return Ok(0);
     }
-    kernel::with_descriptor(fd, |fd: BorrowedFd<'_>| match command {
-        libc::EPOLL_CTL_DEL => of.poller.remove_descriptor(fd),
+    let token = kernel::with_descriptor(fd, |fd: BorrowedFd<'_>| match command {
+        libc::EPOLL_CTL_DEL => of.poller.remove_descriptor(fd).map(|()| None),
         libc::EPOLL_CTL_ADD => {
             let it = wanted(event)?;
-            of.poller.add_descriptor(fd, it.token, it.interest, it.mode)
+            of.poller.add_descriptor(fd, it.token, it.interest, it.mode).map(|()| Some(it.token))
         }
         libc::EPOLL_CTL_MOD => {
             let it = wanted(event)?;
-            of.poller.modify_descriptor(fd, it.token, it.interest, it.mode)
+            of.poller.modify_descriptor(fd, it.token, it.interest, it.mode).map(|()| Some(it.token))
         }
         _ => Err(Errno::INVAL),
     })?;
+    of.note(fd, token);
     Ok(0)
 }
 
@@ -145,12 +189,15 @@ pub(crate) fn wait(
     let most = usize::try_from(most).ok().filter(|most| *most > 0).ok_or(Errno::INVAL)?;
     events.check().map_err(fault)?;
     let limit = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
-    let mut waiting = of.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-    if waiting.is_empty() {
-        of.poller.wait(&mut waiting, limit)?;
+    // No lock is held meanwhile: another thread may close a number or remove it.
+    let mut found = of.take_waiting();
+    if found.is_empty() {
+        of.poller.wait(&mut found, limit)?;
     }
-    let count = waiting.len().min(most);
-    for (at, event) in waiting.drain(..count).enumerate() {
+    let count = found.len().min(most);
+    let rest = found.split_off(count);
+    of.give_back(rest);
+    for (at, event) in found.iter().enumerate() {
         let bits = [
             (event.readable, libc::EPOLLIN),
             (event.writable, libc::EPOLLOUT),

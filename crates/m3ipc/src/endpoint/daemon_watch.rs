@@ -3,8 +3,8 @@
 //! | sleep | the sleeper learns of the end | the sleep ends |
 //! |---|---|---|
 //! | in the first second of a wait | by a look at the connection | after a second |
-//! | later | the kernel marks the daemon mark in the control page, which the sleep includes | without a limit |
-//! | later, at the doorbell | the sleep includes the connection | without a limit |
+//! | later | the kernel marks the daemon mark in the control page, which the sleep includes | after a minute |
+//! | later, at the doorbell | the sleep includes the connection | after a minute |
 //! | after the mark | by looks at the connection, which closes soon | after 8 to 24 ms, then later |
 //!
 //! A wait has other reasons to look about once a second: see [`Endpoint::has_upkeep`]. Such a wait
@@ -18,6 +18,10 @@ use m3ipc_link::{DaemonMark, WaitCall};
 /// The first pause between the mark and a look at the connection. It leaves the start of the next
 /// daemon to a supervisor, if there is one.
 const AFTER_MARK_NS: u64 = 1 << 23;
+
+/// The longest sleep with a mark or a connection. The kernel cannot mark pages whose memory is gone
+/// when the daemon ends, for example after a lack of memory.
+pub(super) const MARKED_SLEEP_NS: u64 = 60_000_000_000;
 
 /// What ends a sleep if the daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl DaemonWatch {
     pub(super) fn limit_ns(self) -> u64 {
         match self {
             Self::Clock(limit_ns) => limit_ns,
-            Self::Mark(_) | Self::Connection => u64::MAX,
+            Self::Mark(_) | Self::Connection => MARKED_SLEEP_NS,
         }
     }
 }
@@ -78,8 +82,9 @@ impl Endpoint {
             DaemonWatch::Clock(_) => self.waiter.is_check_due(now_ns),
             DaemonWatch::Mark(value) => {
                 self.session.page().daemon_mark().load(Ordering::Acquire) != value
+                    || self.waiter.is_check_due(now_ns)
             }
-            DaemonWatch::Connection => !rang,
+            DaemonWatch::Connection => !rang || self.waiter.is_check_due(now_ns),
         }
     }
 }

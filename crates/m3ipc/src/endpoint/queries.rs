@@ -1,6 +1,8 @@
 //! Questions to the daemon: names, waits for other endpoints, wakeup, unbind.
 
 use super::Endpoint;
+use super::daemon_watch::MARKED_SLEEP_NS;
+use super::waiter::SLOW_CHECK_NS;
 use crate::control::{Control, RequestLimit};
 use crate::error::{Fail, NameError, UnbindError, WaitError, WakeupError};
 use crate::timeout::Timeout;
@@ -261,26 +263,26 @@ impl Endpoint {
             let page = self.session.page();
             let mark = page.daemon_mark().load(Ordering::Acquire);
             let words = [(page.event_word(), before), (page.daemon_mark(), mark)];
-            // Without a mark, the clock tells when to look for the daemon.
-            let has_mark = DaemonMark::of(mark) == DaemonMark::Live;
-            let limit_ns = if has_mark { u64::MAX } else { now_ns + 1_000_000_000 };
-            let until_ns = deadline.at_ns.min(limit_ns);
+            // Without a mark, the clock tells when to look for the daemon. A hook is asked as often.
+            let has_mark =
+                DaemonMark::of(mark) == DaemonMark::Live && !self.waiter.has_interruption();
+            let limit_ns = if has_mark { MARKED_SLEEP_NS } else { SLOW_CHECK_NS };
+            let until_ns = deadline.at_ns.min(now_ns.saturating_add(limit_ns));
             match m3ipc_sys::wait_any(&words[..1 + usize::from(has_mark)], until_ns)? {
-                m3ipc_sys::WaitOutcome::Changed => {}
-                m3ipc_sys::WaitOutcome::Signal if !self.waiter.interruption().by_signal() => {}
+                m3ipc_sys::WaitOutcome::Signal if self.waiter.interruption().by_signal() => {
+                    self.session.control_mut().request_later(&Request::Forget(open));
+                    return Err(Code::Intr.into());
+                }
                 m3ipc_sys::WaitOutcome::Limit if self.waiter.interruption().is_due() => {
                     self.session.control_mut().request_later(&Request::Forget(open));
                     return Err(Code::Intr.into());
                 }
-                m3ipc_sys::WaitOutcome::Signal => {
-                    self.session.control_mut().request_later(&Request::Forget(open));
-                    return Err(Code::Intr.into());
-                }
-                m3ipc_sys::WaitOutcome::Limit if self.session.control_mut().is_closed() => {
+                m3ipc_sys::WaitOutcome::Changed => {}
+                _ if self.session.control_mut().is_closed() => {
                     self.reattach_if_closed();
                     ticket = None;
                 }
-                m3ipc_sys::WaitOutcome::Limit => {}
+                m3ipc_sys::WaitOutcome::Signal | m3ipc_sys::WaitOutcome::Limit => {}
             }
         }
     }

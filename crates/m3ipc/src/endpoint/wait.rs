@@ -114,8 +114,9 @@ impl Sleeper for SleepStep<'_> {
             WaitOutcome::Signal if endpoint.waiter.interruption().by_signal() => {
                 Err(Code::Intr.into())
             }
-            WaitOutcome::Signal => Ok(()),
-            WaitOutcome::Changed | WaitOutcome::Limit => {
+            // Nor must signals that the hook declines.
+            WaitOutcome::Signal if !endpoint.waiter.is_check_due(self.now_ns) => Ok(()),
+            WaitOutcome::Changed | WaitOutcome::Limit | WaitOutcome::Signal => {
                 if endpoint.waiter.interruption().is_due() {
                     return Err(Code::Intr.into());
                 }

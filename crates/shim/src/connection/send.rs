@@ -222,9 +222,12 @@ impl Sender<'_> {
 
     /// Rests in the kernel from now on, under the sender's lock: most messages needed wakeup bytes.
     fn rest(&self) {
-        // What the kernel carries from now on must not overtake the bytes of the ring.
+        // What the kernel carries from now on must not overtake the bytes of the ring. Out of the
+        // ring a wakeup byte would come behind bytes of the program.
         let half = (&self.half, self.memory);
-        if self.load(half::PINNED) == 0 && unannounced::announce_last(self.id, half, self.fd) {
+        if self.load(half::PINNED) == 0
+            && (!self.in_ring() || unannounced::announce_last(self.id, half, self.fd))
+        {
             self.store(half::REASON, PinReason::Wakeups as u64);
             self.store(half::PINNED, half::AT_REST);
             self.switch_to_kernel();
@@ -321,7 +324,8 @@ impl Sender<'_> {
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
             let ring = self.ring()?;
-            if !force && self.prefers_kernel(ring, cursor.left()) {
+            // Later the ring has a part of the message.
+            if !force && cursor.left() == total && self.prefers_kernel(ring, total) {
                 return Ok(Put::ByKernel);
             }
             let ring = self.extent.fit(&self.half, self.ring_bytes_max, ring, cursor.left());

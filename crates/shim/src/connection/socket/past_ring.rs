@@ -32,6 +32,8 @@ impl Socket {
         self.receive_half().is_some_and(|half| {
             half.ring().is_ok_and(|ring| ring.filled > 0)
                 || !half.in_ring()
+                    // Otherwise receives are not counted.
+                    && half.load(half::ATTACHED) == 1
                     && matches!(half.load(half::PINNED), 0 | half::AT_REST)
                     && half.load(half::KERNEL) != half.load(half::KERNEL_TAKEN)
         })
