@@ -94,15 +94,20 @@ fn the_route_changes_with_the_size_of_each_message() {
 /// receives that spin, that sleep past the ring, and that take what is there meet each change of
 /// the route.
 fn stream_both_ways(ends: &[End; 2], seed: u64) {
-    const BYTES: u64 = 600_000;
+    const BYTES: u64 = 2_000_000;
     std::thread::scope(|scope| {
         for end in [0, 1] {
             let (from, to, stream) = (&ends[end], &ends[1 - end], end as u64);
             scope.spawn(move || {
                 let (mut at, mut rng) = (0, fastrand::Rng::with_seed(seed + stream));
                 while at < BYTES {
-                    let most = if rng.u8(..8) == 0 { 5_000 } else { 60 };
-                    let bytes = (1 + rng.u64(..most)).min(BYTES - at);
+                    // The largest leave a small rest behind their first piece in the ring.
+                    let (least, most) = match rng.u8(..16) {
+                        0 => (16_385, 2_000),
+                        1 | 2 => (1, 5_000),
+                        _ => (1, 60),
+                    };
+                    let bytes = (least + rng.u64(..most)).min(BYTES - at);
                     from.send_all(&data(stream, at, bytes)).unwrap();
                     at += bytes;
                     if rng.u8(..4) == 0 {
