@@ -152,6 +152,12 @@ impl AdaptiveSpin {
         }
     }
 
+    /// Records a yield to the peer. Beside a third thread that wants the CPU some yields are quick,
+    /// so slow ones are forgotten slowly.
+    fn learn_quick(&mut self) {
+        self.waits_after_slow -= self.waits_after_slow >> 6;
+    }
+
     /// Records yields in vain.
     fn learn_vain(&mut self) {
         if self.strategy == WaitStrategy::Block {
@@ -163,7 +169,7 @@ impl AdaptiveSpin {
     #[inline]
     fn learn_brief(&mut self, by_yields: bool) {
         if by_yields {
-            self.waits_after_slow = 0;
+            self.learn_quick();
         }
         // Below this the typical length decides nothing.
         if 2 * self.typical_ns > SPIN_MIN_NS {
@@ -178,7 +184,7 @@ impl AdaptiveSpin {
             (true, ..) => self.learn_slow(),
             (false, 0, _) => {}
             (false, _, true) => self.learn_vain(),
-            (false, _, false) => self.waits_after_slow = 0,
+            (false, _, false) => self.learn_quick(),
         }
         let waited_ns = match wait.began_ns {
             0 => BRIEF_NS,
@@ -346,7 +352,13 @@ mod tests {
             let counts: Vec<usize> = (0..13).map(|_| spared(false)).collect();
             assert_eq!(counts[..4], [15, 31, 63, 127]);
             assert_eq!(counts[12], usize::from(WAITS_WITHOUT_YIELD_MAX));
-            assert_eq!([spared(true), spared(false)], [0, 15], "a quick yield that found resets");
+            assert_eq!(
+                [spared(true), spared(false)],
+                [0, 32_256],
+                "one quick yield changes little"
+            );
+            assert!((0..600).all(|_| spared(true) == 0));
+            assert!(spared(false) <= 127, "many quick yields forget the slow ones");
         }
         let mut spins = AdaptiveSpin::new(WaitStrategy::Spin);
         spins.learn_fast(&slow, false);
