@@ -194,8 +194,9 @@ impl Peer {
     /// A train was withdrawn: its frames wait again.
     pub(crate) fn train_withdrawn(&mut self, manifest: Manifest) {
         for number in manifest.requests.into_iter().rev() {
-            self.in_flight -= 1;
+            // A peer may have answered a request that it did not take: that has ended.
             if let Some(request) = self.outgoing.get_mut(&number) {
+                self.in_flight -= 1;
                 request.place = Place::Waiting;
                 self.waiting.push_front(number);
             }
@@ -530,5 +531,32 @@ impl Shared {
         }
         drop(state);
         self.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: Address = Address(5);
+
+    fn frame(kind: Kind, number: u64, body: &[u8]) -> Frame<'_> {
+        Frame { kind, number, body }
+    }
+
+    #[test]
+    fn an_answer_to_a_posted_request_and_a_withdrawal_count_it_once() {
+        let shared = Shared::default();
+        let mut ends = [0, 1].map(|_| shared.add(TO, Vec::new(), 0, None).unwrap().1);
+        let mut state = shared.state();
+        let peer = state.peers.get_mut(&TO.0).unwrap();
+        let (_, manifest) = peer.pack().unwrap();
+        let answer = frame(Kind::Answer, 0, b"early");
+        peer.apply(&answer, &Config::default(), Ok(())).unwrap();
+        assert_eq!(ends[0].try_recv().unwrap(), Ok(b"early".to_vec()));
+        peer.train_withdrawn(manifest);
+        assert_eq!(peer.in_flight, 0);
+        let (_, manifest) = peer.pack().unwrap();
+        assert_eq!((manifest.requests, peer.in_flight), (vec![1], 1));
     }
 }
