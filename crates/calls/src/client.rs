@@ -229,9 +229,15 @@ impl<C: Codec> Client<C> {
     /// As [`Endpoint::wait_name`](m3ipc::Endpoint::wait_name), without a time limit.
     pub async fn wait_name(&self, name: &str) -> Result<Address, WaitError> {
         let (end, found) = oneshot::channel();
-        self.inner.shared.state().names.push((name.to_owned(), end));
-        self.inner.shared.changed.notify_one();
         let gone = WaitError::Unbound(m3ipc::Code::NotBind);
+        {
+            let mut state = self.inner.shared.state();
+            if state.is_closed {
+                return Err(gone);
+            }
+            state.names.push((name.to_owned(), end));
+        }
+        self.inner.shared.changed.notify_one();
         found.await.unwrap_or(Err(gone))
     }
 

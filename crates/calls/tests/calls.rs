@@ -321,3 +321,13 @@ async fn a_stream_without_end_costs_its_credit_and_no_more() {
     let mut other = client.open(to, Vec::new());
     assert!(other.next().await.is_some());
 }
+
+#[tokio::test]
+async fn a_wait_for_a_name_ends_with_the_endpoint() {
+    let node = m3ipc::test::node();
+    let (server, _client, _to) = pair(&node, Config::default(), echo).await;
+    let client = server.client();
+    server.shutdown(SOON).await;
+    let waited = tokio::time::timeout(Duration::from_secs(10), client.wait_name("nobody")).await;
+    assert!(matches!(waited, Ok(Err(_))), "{waited:?}");
+}
