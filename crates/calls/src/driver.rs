@@ -9,13 +9,21 @@ use crate::frame;
 use crate::serve::Serve;
 use crate::state::{Config, Manifest, Peer, Refusal, Shared};
 use m3ipc::asynchronous::{AsyncEndpoint, PendingName};
-use m3ipc::{Address, Call, Identity, Message, PendingSend, ReceiveError, Received, WaitError};
+use m3ipc::{
+    Address, Call, Code, Identity, Message, PendingSend, ReceiveError, Received, SendError, WaitError,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Messages and trains of one round, before other tasks run.
 const ROUND: usize = 128;
+
+/// Whether the peer may have taken a posted train whose poll ended with this error.
+fn may_be_taken(error: &SendError) -> bool {
+    let is_untaken = matches!(error, SendError::Died(_) | SendError::Stale(_));
+    !is_untaken && error.code() != Code::NoPayload
+}
 
 pub(crate) struct Driver {
     pub(crate) endpoint: AsyncEndpoint,
@@ -128,7 +136,14 @@ impl Driver {
                     drop(state);
                     self.shared.served.notify_waiters();
                 }
-                Err(error) => self.end_peer(address, &Reason::of(error)),
+                Err(error) => {
+                    if may_be_taken(&error)
+                        && let Some(peer) = self.shared.state().peers.get_mut(&address)
+                    {
+                        peer.train_taken(manifest);
+                    }
+                    self.end_peer(address, &Reason::of(error));
+                }
             }
         }
         any
