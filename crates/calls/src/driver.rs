@@ -217,7 +217,7 @@ impl Driver {
         let from = message.source.0;
         let is_same = {
             let mut state = self.shared.state();
-            state.peers.entry(from).or_default().note_nonce(frame::nonce(message))
+            state.peer(from).note_nonce(frame::nonce(message))
         };
         if !is_same {
             // A successor at the address of a server slot.
@@ -231,7 +231,7 @@ impl Driver {
                 Some(_) if !state.is_stopping => Ok(()),
                 _ => Err(Refusal::ShuttingDown),
             };
-            let peer = state.peers.entry(from).or_default();
+            let peer = state.peer(from);
             peer.note_nonce(frame::nonce(message));
             while !rest.is_empty() {
                 let frame = frame::pop(&mut rest)?;
@@ -261,10 +261,7 @@ impl Driver {
                 peer.train_taken(manifest);
             }
         }
-        let peer = self.shared.state().peers.remove(&address);
-        if let Some(mut peer) = peer {
-            peer.end(reason);
-        }
+        self.shared.state().end_peer(address, reason);
         if let Some(serve) = &mut self.serve {
             serve.end_client(address);
         }

@@ -172,21 +172,21 @@ impl Serve {
 
     /// Begins a request as soon as a permit is free.
     pub(crate) fn begin(&mut self, shared: &Arc<Shared>, client: Identity, begun: Begun) {
-        let (from, number) = (client.address, begun.number);
+        let (from, epoch, number) = (client.address, begun.epoch, begun.number);
         let deadline = deadline_of(begun.deadline_ns);
         let stream = Stream {
             shared: Arc::clone(shared),
             peer: from,
             number,
             half: begun.stream,
-            is_server: true,
+            epoch: Some(epoch),
             is_asked: false,
         };
         let (client, stream) = (self.client(client), Some(stream));
         let request = Request { bytes: begun.body, client, deadline, stream };
         let (handler, permits) = (Arc::clone(&self.handler), Arc::clone(&self.permits));
         let max_body_bytes = self.max_body_bytes;
-        let mut open = Open { shared: Arc::clone(shared), from, number, is_ended: false };
+        let mut open = Open { shared: Arc::clone(shared), from, epoch, number, is_ended: false };
         let task = tokio::spawn(async move {
             let end = deadline.unwrap_or_else(far_away);
             let Ok(Ok(_permit)) = tokio::time::timeout_at(end, permits.acquire_owned()).await
@@ -208,8 +208,11 @@ impl Serve {
                 Err(_elapsed) => open.end(Answer::Fault("the time limit of the request passed")),
             }
         });
-        if let Some(peer) = shared.state().peers.get_mut(&from.0) {
-            peer.set_abort(number, task.abort_handle());
+        let mut state = shared.state();
+        let peer = state.peer_of(from.0, epoch);
+        if !peer.is_some_and(|peer| peer.set_abort(number, task.abort_handle())) {
+            // The request was given up in the train that brought it, or has its answer.
+            task.abort();
         }
     }
 
@@ -238,6 +241,7 @@ impl Serve {
 struct Open {
     shared: Arc<Shared>,
     from: Address,
+    epoch: u64,
     number: u64,
     is_ended: bool,
 }
@@ -245,13 +249,13 @@ struct Open {
 impl Open {
     fn begin(&self) -> bool {
         let mut state = self.shared.state();
-        state.peers.get_mut(&self.from.0).is_some_and(|peer| peer.begin(self.number))
+        state.peer_of(self.from.0, self.epoch).is_some_and(|peer| peer.begin(self.number))
     }
 
     fn end(&mut self, answer: Answer<'_>) {
         self.is_ended = true;
         let mut state = self.shared.state();
-        let Some(peer) = state.peers.get_mut(&self.from.0) else { return };
+        let Some(peer) = state.peer_of(self.from.0, self.epoch) else { return };
         if peer.answer(self.number, answer) {
             drop(state);
             self.shared.changed.notify_one();

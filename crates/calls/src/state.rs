@@ -98,10 +98,15 @@ pub(crate) struct Manifest {
     queued: Vec<Queued>,
 }
 
+/// The calls with a process at an address, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
+    /// Tells this value from earlier ones at the same address.
+    pub(crate) epoch: u64,
     nonce: Option<u64>,
     next: u64,
+    /// The least number of the peer's next request.
+    next_incoming: u64,
     outgoing: HashMap<u64, Outgoing>,
     waiting: VecDeque<u64>,
     /// Requests in trains or taken.
@@ -120,6 +125,7 @@ pub(crate) struct Peer {
 /// A request to begin.
 #[derive(Debug)]
 pub(crate) struct Begun {
+    pub(crate) epoch: u64,
     pub(crate) number: u64,
     pub(crate) deadline_ns: u64,
     pub(crate) body: Vec<u8>,
@@ -347,10 +353,15 @@ impl Peer {
         begin: Result<(), Refusal>,
     ) -> Result<Option<Begun>, Malformed> {
         let (deadline, body) = frame.body.split_first_chunk::<8>().ok_or(Malformed)?;
-        // A client that answers nothing, or repeats a number, or sends twice what it may.
-        if self.load() > 2 * config.window + 128 || self.incoming.contains_key(&frame.number) {
+        // A client that answers nothing, or sends twice what it may.
+        if self.load() > 2 * config.window + 128 {
             return Err(Malformed);
         }
+        // Numbers rise, so a handler never meets another request of its number.
+        if frame.number < self.next_incoming {
+            return Err(Malformed);
+        }
+        self.next_incoming = frame.number.checked_add(1).ok_or(Malformed)?;
         if !self.is_granted {
             self.is_granted = true;
             let mut bytes = Vec::new();
@@ -369,6 +380,7 @@ impl Peer {
         let incoming = Incoming { bytes: body.len(), is_begun: false, abort: None, stream };
         self.incoming.insert(frame.number, incoming);
         Ok(Some(Begun {
+            epoch: self.epoch,
             number: frame.number,
             deadline_ns: u64::from_le_bytes(*deadline),
             body: body.to_vec(),
@@ -408,10 +420,9 @@ impl Peer {
         self.incoming.get_mut(&number).map(|request| request.is_begun = true).is_some()
     }
 
-    pub(crate) fn set_abort(&mut self, number: u64, abort: AbortHandle) {
-        if let Some(request) = self.incoming.get_mut(&number) {
-            request.abort = Some(abort);
-        }
+    /// Notes how to end the handler of a request. `false` if the request has ended.
+    pub(crate) fn set_abort(&mut self, number: u64, abort: AbortHandle) -> bool {
+        self.incoming.get_mut(&number).map(|request| request.abort = Some(abort)).is_some()
     }
 
     /// Queues the end of a request, unless it was given up. `true` if it was queued.
@@ -471,12 +482,40 @@ pub(crate) type NameAsked = (String, oneshot::Sender<Result<Address, m3ipc::Wait
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) peers: HashMap<i32, Peer>,
+    /// The epoch of the newest peer.
+    epoch: u64,
+    /// The first number of requests to new peers. Numbers never restart: a peer may live on after
+    /// its calls ended here, and knows the earlier numbers.
+    first: u64,
     pub(crate) names: Vec<NameAsked>,
     /// Answers to clients that wait in `Endpoint::call` or `sendrec`.
     pub(crate) plain_answers: Vec<(Message, Result<Vec<u8>, Fault>)>,
     pub(crate) is_stopping: bool,
     /// Nothing more is sent: the endpoint is gone, or all handles are.
     pub(crate) is_closed: bool,
+}
+
+impl State {
+    /// The peer at an address, new if it has none.
+    pub(crate) fn peer(&mut self, address: i32) -> &mut Peer {
+        self.peers.entry(address).or_insert_with(|| {
+            self.epoch += 1;
+            Peer { epoch: self.epoch, next: self.first, ..Peer::default() }
+        })
+    }
+
+    /// The peer at an address, unless a later one has its place.
+    pub(crate) fn peer_of(&mut self, address: i32, epoch: u64) -> Option<&mut Peer> {
+        self.peers.get_mut(&address).filter(|peer| peer.epoch == epoch)
+    }
+
+    /// Ends all calls with the peer at an address, and forgets it.
+    pub(crate) fn end_peer(&mut self, address: i32, reason: &Reason) {
+        if let Some(mut peer) = self.peers.remove(&address) {
+            self.first = self.first.max(peer.next);
+            peer.end(reason);
+        }
+    }
 }
 
 /// What handles, handlers and the driver of an endpoint share.
@@ -506,7 +545,7 @@ impl Shared {
         if state.is_closed {
             return None;
         }
-        let peer = state.peers.entry(to.0).or_default();
+        let peer = state.peer(to.0);
         let number = peer.next;
         peer.next += 1;
         let place = Place::Waiting;
@@ -542,6 +581,36 @@ mod tests {
 
     fn frame(kind: Kind, number: u64, body: &[u8]) -> Frame<'_> {
         Frame { kind, number, body }
+    }
+
+    #[test]
+    fn numbers_do_not_restart_after_the_end_of_a_peer() {
+        let shared = Shared::default();
+        let first = shared.add(TO, Vec::new(), 0, None).unwrap();
+        let mut state = shared.state();
+        let epoch = state.peer(TO.0).epoch;
+        state.end_peer(TO.0, &Reason::PeerBroke);
+        drop(state);
+        let second = shared.add(TO, Vec::new(), 0, None).unwrap();
+        assert_eq!((first.0, second.0), (0, 1));
+        let mut state = shared.state();
+        assert!(state.peer_of(TO.0, epoch).is_none());
+        // A late answer to a number of before is no error; one of the future is.
+        let peer = state.peer(TO.0);
+        let config = Config::default();
+        assert!(peer.apply(&frame(Kind::Answer, 0, b""), &config, Ok(())).is_ok());
+        assert!(peer.apply(&frame(Kind::Answer, 2, b""), &config, Ok(())).is_err());
+    }
+
+    #[test]
+    fn the_numbers_of_a_peer_must_rise() {
+        let (mut peer, config) = (Peer::default(), Config::default());
+        let mut apply = |kind, number| peer.apply(&frame(kind, number, &[0; 8]), &config, Ok(()));
+        assert!(apply(Kind::Request, 3).is_ok());
+        assert!(apply(Kind::Cancel, 3).is_ok());
+        assert!(apply(Kind::Request, 3).is_err());
+        assert!(apply(Kind::Request, u64::MAX).is_err());
+        assert!(apply(Kind::Request, 4).is_ok());
     }
 
     #[test]

@@ -331,3 +331,14 @@ async fn a_wait_for_a_name_ends_with_the_endpoint() {
     let waited = tokio::time::timeout(Duration::from_secs(10), client.wait_name("nobody")).await;
     assert!(matches!(waited, Ok(Err(_))), "{waited:?}");
 }
+
+#[tokio::test]
+async fn an_open_call_has_the_length_limit_of_a_call() {
+    let node = m3ipc::test::node();
+    let (_first, two) = node.pair();
+    let config = Config { max_body_bytes: 10, ..Config::default() };
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), config);
+    let call = client.open(Address(1), vec![0; 11]);
+    let ended = call.answer().await;
+    assert!(matches!(ended, Err(CallError::NotTaken(Reason::BadRequest(_)))), "{ended:?}");
+}
