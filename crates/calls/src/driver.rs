@@ -10,7 +10,8 @@ use crate::serve::Serve;
 use crate::state::{Config, Manifest, Peer, Refusal, Shared};
 use m3ipc::asynchronous::{AsyncEndpoint, PendingName};
 use m3ipc::{
-    Address, Call, Code, Identity, Message, PendingSend, ReceiveError, Received, SendError, WaitError,
+    Address, Call, Code, Identity, Message, PendingSend, ReceiveError, Received, SendError,
+    WaitError,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -60,8 +61,7 @@ impl Driver {
             if shared.state().is_closed {
                 break;
             }
-            let answers = std::mem::take(&mut shared.state().plain_answers);
-            answers.iter().for_each(|(request, answer)| self.answer_plain(request, answer));
+            self.give_plain_answers();
             self.poll_names();
             let sent = self.poll_trains() | self.post_trains();
             match self.receive(has_waited) {
@@ -244,6 +244,14 @@ impl Driver {
         Ok(())
     }
 
+    fn give_plain_answers(&mut self) {
+        let answers = std::mem::take(&mut self.shared.state().plain_answers);
+        if !answers.is_empty() {
+            answers.iter().for_each(|(request, answer)| self.answer_plain(request, answer));
+            self.shared.served.notify_waiters();
+        }
+    }
+
     /// A client that gave up meanwhile needs no answer.
     fn answer_plain(&mut self, request: &Message, answer: &Result<Vec<u8>, Fault>) {
         let endpoint = self.endpoint.endpoint();
@@ -269,6 +277,10 @@ impl Driver {
     }
 
     fn close(&mut self) {
+        self.give_plain_answers();
+        if let Some(serve) = &mut self.serve {
+            serve.end_plain();
+        }
         let addresses: Vec<i32> = {
             let mut state = self.shared.state();
             state.is_closed = true;

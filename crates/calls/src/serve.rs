@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// The future of a handler.
@@ -144,6 +145,8 @@ pub(crate) struct Serve {
     permits: Arc<Semaphore>,
     clients: HashMap<i32, Arc<PerClient>>,
     max_body_bytes: usize,
+    /// Handlers of requests of `Endpoint::call`, by the address of the client.
+    plain: HashMap<i32, AbortHandle>,
 }
 
 impl Serve {
@@ -153,6 +156,7 @@ impl Serve {
             permits: Arc::new(Semaphore::new(config.concurrency.min(Semaphore::MAX_PERMITS))),
             clients: HashMap::new(),
             max_body_bytes: config.max_body_bytes,
+            plain: HashMap::new(),
         }
     }
 
@@ -168,6 +172,14 @@ impl Serve {
         if let Some(client) = self.clients.remove(&address) {
             client.ended.send_replace(true);
         }
+        if let Some(plain) = self.plain.remove(&address) {
+            plain.abort();
+        }
+    }
+
+    /// Ends the handlers of all requests of `Endpoint::call`.
+    pub(crate) fn end_plain(&mut self) {
+        self.plain.drain().for_each(|(_, plain)| plain.abort());
     }
 
     /// Begins a request as soon as a permit is free.
@@ -224,16 +236,37 @@ impl Serve {
         message: Message,
         bytes: Vec<u8>,
     ) {
+        let key = shared.state().open_plain(message.source.0);
+        let mut open = OpenPlain { shared: Arc::clone(shared), key, message, answer: None };
+        if open.is_refused() {
+            return;
+        }
+        let max_body_bytes = self.max_body_bytes;
+        if bytes.len() > max_body_bytes {
+            return open.fail("the request is longer than max_body_bytes");
+        }
+        let address = message.source.0;
         let client = self.client(client);
         let request = Request { bytes, client, deadline: None, stream: None };
         let (handler, permits) = (Arc::clone(&self.handler), Arc::clone(&self.permits));
-        let open = OpenPlain { shared: Arc::clone(shared), message, answer: None };
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // Moves the whole, whose drop answers.
             let mut open = open;
             let _permit = permits.acquire_owned().await;
-            open.answer = Some(handler.handle(request).await);
+            if open.is_refused() {
+                return;
+            }
+            match handler.handle(request).await {
+                Ok(bytes) if bytes.len() > max_body_bytes => {
+                    open.fail("the answer is longer than max_body_bytes");
+                }
+                answer => open.answer = Some(answer),
+            }
         });
+        // A client waits for one request at a time: an earlier one has ended, or was given up.
+        if let Some(earlier) = self.plain.insert(address, task.abort_handle()) {
+            earlier.abort();
+        }
     }
 }
 
@@ -273,15 +306,31 @@ impl Drop for Open {
 
 struct OpenPlain {
     shared: Arc<Shared>,
+    key: u64,
     message: Message,
     answer: Option<Result<Vec<u8>, Fault>>,
+}
+
+impl OpenPlain {
+    fn fail(&mut self, why: &str) {
+        self.answer = Some(Err(Fault::new(why)));
+    }
+
+    /// Refuses the request if the server shuts down.
+    fn is_refused(&mut self) -> bool {
+        let is_stopping = self.shared.state().is_stopping;
+        if is_stopping {
+            self.fail("the server shuts down");
+        }
+        is_stopping
+    }
 }
 
 impl Drop for OpenPlain {
     fn drop(&mut self) {
         let gone = || Err(Fault::new("the handler of the request panicked or was stopped"));
         let answer = self.answer.take().unwrap_or_else(gone);
-        self.shared.state().plain_answers.push((self.message, answer));
+        self.shared.state().answer_plain(self.key, self.message, answer);
         self.shared.changed.notify_one();
     }
 }

@@ -21,6 +21,9 @@ use tokio::task::AbortHandle;
 
 /// Requests that a client may send before the server has said more.
 const FIRST_WINDOW: u64 = 64;
+/// Bytes of a stream that a caller does not read, for one grant. The rest of the first credit is
+/// longer than a piece, so the server never waits for a grant that does not come.
+const DISCARD_BYTES: u64 = (FIRST_DOWN / 2) as u64;
 
 /// The limits of an endpoint for calls.
 ///
@@ -74,6 +77,10 @@ struct Outgoing {
     /// Why the caller wants an early end. The driver finds out whether the request was taken.
     stop: Option<Reason>,
     stream: Option<StreamEnd>,
+    /// Without a stream: whether the server was told to expect no piece.
+    is_up_ended: bool,
+    /// Without a stream: the bytes of the server's stream that it was not yet granted again.
+    discarded: u64,
 }
 
 #[derive(Debug)]
@@ -266,11 +273,19 @@ impl Peer {
             Some(request) if request.place == Place::Waiting => Err(Malformed),
             Some(Outgoing { stream: Some(stream), .. }) => stream.apply(frame),
             // The caller has no stream, and wants the answer alone: the server may go on.
-            Some(_) => {
-                if frame.kind == Kind::CreditUp {
+            Some(request) if frame.kind == Kind::CreditUp => {
+                if !std::mem::replace(&mut request.is_up_ended, true) {
                     self.queue_control(Kind::UpEnd, frame.number, &[]);
-                } else {
-                    let bytes = frame.body.len() as u64;
+                }
+                Ok(())
+            }
+            // An empty piece would cost memory and no credit.
+            Some(_) if frame.body.is_empty() => Err(Malformed),
+            Some(request) => {
+                request.discarded += frame.body.len() as u64;
+                // One grant for many pieces: small pieces must not fill the queue.
+                if request.discarded >= DISCARD_BYTES {
+                    let bytes = std::mem::take(&mut request.discarded);
                     self.queue_control(Kind::CreditDown, frame.number, &bytes.to_le_bytes());
                 }
                 Ok(())
@@ -482,7 +497,7 @@ pub(crate) type NameAsked = (String, oneshot::Sender<Result<Address, m3ipc::Wait
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) peers: HashMap<i32, Peer>,
-    /// The epoch of the newest peer.
+    /// The epoch of the newest peer, or the key of the newest plain request.
     epoch: u64,
     /// The first number of requests to new peers. Numbers never restart: a peer may live on after
     /// its calls ended here, and knows the earlier numbers.
@@ -490,6 +505,9 @@ pub(crate) struct State {
     pub(crate) names: Vec<NameAsked>,
     /// Answers to clients that wait in `Endpoint::call` or `sendrec`.
     pub(crate) plain_answers: Vec<(Message, Result<Vec<u8>, Fault>)>,
+    /// The open request of each of these clients, by the client's address. An answer goes to the
+    /// request that its client waits for now, so only the newest request may give one.
+    plain_open: HashMap<i32, u64>,
     pub(crate) is_stopping: bool,
     /// Nothing more is sent: the endpoint is gone, or all handles are.
     pub(crate) is_closed: bool,
@@ -507,6 +525,34 @@ impl State {
     /// The peer at an address, unless a later one has its place.
     pub(crate) fn peer_of(&mut self, address: i32, epoch: u64) -> Option<&mut Peer> {
         self.peers.get_mut(&address).filter(|peer| peer.epoch == epoch)
+    }
+
+    /// Notes a request of a client that waits in `Endpoint::call`. The client waits for no earlier
+    /// request. The result is the key for the answer.
+    pub(crate) fn open_plain(&mut self, address: i32) -> u64 {
+        self.plain_answers.retain(|(request, _)| request.source.0 != address);
+        self.epoch += 1;
+        self.plain_open.insert(address, self.epoch);
+        self.epoch
+    }
+
+    /// Queues the answer to such a request, if its client still waits for it.
+    pub(crate) fn answer_plain(
+        &mut self,
+        key: u64,
+        request: Message,
+        answer: Result<Vec<u8>, Fault>,
+    ) {
+        if self.plain_open.get(&request.source.0) == Some(&key) {
+            self.plain_open.remove(&request.source.0);
+            self.plain_answers.push((request, answer));
+        }
+    }
+
+    /// Whether no request of a peer is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_plain_idle = self.plain_open.is_empty() && self.plain_answers.is_empty();
+        is_plain_idle && self.peers.values().all(Peer::is_idle)
     }
 
     /// Ends all calls with the peer at an address, and forgets it.
@@ -549,7 +595,9 @@ impl Shared {
         let number = peer.next;
         peer.next += 1;
         let place = Place::Waiting;
-        let request = Outgoing { place, deadline_ns, body, end, stop: None, stream };
+        let (is_up_ended, discarded) = (false, 0);
+        let request =
+            Outgoing { place, deadline_ns, body, end, stop: None, stream, is_up_ended, discarded };
         peer.outgoing.insert(number, request);
         peer.waiting.push_back(number);
         drop(state);
@@ -600,6 +648,25 @@ mod tests {
         let config = Config::default();
         assert!(peer.apply(&frame(Kind::Answer, 0, b""), &config, Ok(())).is_ok());
         assert!(peer.apply(&frame(Kind::Answer, 2, b""), &config, Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_stream_without_a_reader_costs_few_replies() {
+        let shared = Shared::default();
+        shared.add(TO, Vec::new(), 0, None).unwrap();
+        let mut state = shared.state();
+        let peer = state.peer(TO.0);
+        peer.pack().unwrap();
+        let config = Config::default();
+        let mut apply = |kind, body: &[u8]| {
+            let applied = peer.apply(&frame(kind, 0, body), &config, Ok(()));
+            (applied.is_ok(), peer.queue.len())
+        };
+        assert_eq!(apply(Kind::Down, b""), (false, 0));
+        assert_eq!(apply(Kind::CreditUp, &[1; 8]), (true, 1));
+        assert_eq!(apply(Kind::CreditUp, &[1; 8]), (true, 1));
+        assert_eq!(apply(Kind::Down, &[1; FIRST_DOWN / 4]), (true, 1));
+        assert_eq!(apply(Kind::Down, &[1; FIRST_DOWN / 4]), (true, 2));
     }
 
     #[test]
