@@ -145,14 +145,7 @@ impl<C: Codec> Client<C> {
         limit: Option<Duration>,
     ) -> CallResult {
         let Inner { shared, config, outstanding } = &*self.inner;
-        if bytes.len() > config.max_body_bytes {
-            let why = format!(
-                "{} bytes are more than max_body_bytes ({})",
-                bytes.len(),
-                config.max_body_bytes
-            );
-            return Err(CallError::NotTaken(Reason::BadRequest(why)));
-        }
+        check_length(config, &bytes)?;
         let now_ns = m3ipc_sys::monotonic_ns();
         let limit_ns = limit.map(|it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
         let deadline_ns = limit_ns.map_or(0, |limit_ns| now_ns.saturating_add(limit_ns).max(1));
@@ -216,10 +209,17 @@ impl<C: Codec> Client<C> {
     pub fn open(&self, to: Address, bytes: Vec<u8>) -> OpenCall {
         let shared = Arc::clone(&self.inner.shared);
         let (end, half) = StreamEnd::pair(FIRST_DOWN, 0);
-        let added = shared.add(to, bytes, 0, Some(end));
-        let number = added.as_ref().map_or(u64::MAX, |(number, _)| *number);
-        let ended = added.map(|(_, ended)| ended);
-        let stream = Stream { shared, peer: to, number, half, is_server: false, is_asked: false };
+        let (number, ended) = match check_length(&self.inner.config, &bytes) {
+            Ok(()) => shared.add(to, bytes, 0, Some(end)).unzip(),
+            Err(error) => {
+                let (end, ended) = oneshot::channel();
+                // The other half is here.
+                let _ = end.send(Err(error));
+                (None, Some(ended))
+            }
+        };
+        let number = number.unwrap_or(u64::MAX);
+        let stream = Stream { shared, peer: to, number, half, epoch: None, is_asked: false };
         OpenCall { stream, ended, owner: Arc::clone(&self.inner) }
     }
 
@@ -229,9 +229,15 @@ impl<C: Codec> Client<C> {
     /// As [`Endpoint::wait_name`](m3ipc::Endpoint::wait_name), without a time limit.
     pub async fn wait_name(&self, name: &str) -> Result<Address, WaitError> {
         let (end, found) = oneshot::channel();
-        self.inner.shared.state().names.push((name.to_owned(), end));
-        self.inner.shared.changed.notify_one();
         let gone = WaitError::Unbound(m3ipc::Code::NotBind);
+        {
+            let mut state = self.inner.shared.state();
+            if state.is_closed {
+                return Err(gone);
+            }
+            state.names.push((name.to_owned(), end));
+        }
+        self.inner.shared.changed.notify_one();
         found.await.unwrap_or(Err(gone))
     }
 
@@ -267,6 +273,15 @@ impl<C: Codec> Client<C> {
             }
         }
     }
+}
+
+fn check_length(config: &Config, bytes: &[u8]) -> Result<(), CallError> {
+    let (length, limit) = (bytes.len(), config.max_body_bytes);
+    if length <= limit {
+        return Ok(());
+    }
+    let why = format!("{length} bytes are more than max_body_bytes ({limit})");
+    Err(CallError::NotTaken(Reason::BadRequest(why)))
 }
 
 /// A call with streams. A drop cancels it. The example is at [`Client::open`].

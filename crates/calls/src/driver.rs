@@ -9,13 +9,22 @@ use crate::frame;
 use crate::serve::Serve;
 use crate::state::{Config, Manifest, Peer, Refusal, Shared};
 use m3ipc::asynchronous::{AsyncEndpoint, PendingName};
-use m3ipc::{Address, Call, Identity, Message, PendingSend, ReceiveError, Received, WaitError};
+use m3ipc::{
+    Address, Call, Code, Identity, Message, PendingSend, ReceiveError, Received, SendError,
+    WaitError,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// Messages and trains of one round, before other tasks run.
 const ROUND: usize = 128;
+
+/// Whether the peer may have taken a posted train whose poll ended with this error.
+fn may_be_taken(error: &SendError) -> bool {
+    let is_untaken = matches!(error, SendError::Died(_) | SendError::Stale(_));
+    !is_untaken && error.code() != Code::NoPayload
+}
 
 pub(crate) struct Driver {
     pub(crate) endpoint: AsyncEndpoint,
@@ -52,8 +61,7 @@ impl Driver {
             if shared.state().is_closed {
                 break;
             }
-            let answers = std::mem::take(&mut shared.state().plain_answers);
-            answers.iter().for_each(|(request, answer)| self.answer_plain(request, answer));
+            self.give_plain_answers();
             self.poll_names();
             let sent = self.poll_trains() | self.post_trains();
             match self.receive(has_waited) {
@@ -128,7 +136,14 @@ impl Driver {
                     drop(state);
                     self.shared.served.notify_waiters();
                 }
-                Err(error) => self.end_peer(address, &Reason::of(error)),
+                Err(error) => {
+                    if may_be_taken(&error)
+                        && let Some(peer) = self.shared.state().peers.get_mut(&address)
+                    {
+                        peer.train_taken(manifest);
+                    }
+                    self.end_peer(address, &Reason::of(error));
+                }
             }
         }
         any
@@ -202,7 +217,7 @@ impl Driver {
         let from = message.source.0;
         let is_same = {
             let mut state = self.shared.state();
-            state.peers.entry(from).or_default().note_nonce(frame::nonce(message))
+            state.peer(from).note_nonce(frame::nonce(message))
         };
         if !is_same {
             // A successor at the address of a server slot.
@@ -216,7 +231,7 @@ impl Driver {
                 Some(_) if !state.is_stopping => Ok(()),
                 _ => Err(Refusal::ShuttingDown),
             };
-            let peer = state.peers.entry(from).or_default();
+            let peer = state.peer(from);
             peer.note_nonce(frame::nonce(message));
             while !rest.is_empty() {
                 let frame = frame::pop(&mut rest)?;
@@ -227,6 +242,14 @@ impl Driver {
             begun.into_iter().for_each(|request| serve.begin(&self.shared, sender, request));
         }
         Ok(())
+    }
+
+    fn give_plain_answers(&mut self) {
+        let answers = std::mem::take(&mut self.shared.state().plain_answers);
+        if !answers.is_empty() {
+            answers.iter().for_each(|(request, answer)| self.answer_plain(request, answer));
+            self.shared.served.notify_waiters();
+        }
     }
 
     /// A client that gave up meanwhile needs no answer.
@@ -246,10 +269,7 @@ impl Driver {
                 peer.train_taken(manifest);
             }
         }
-        let peer = self.shared.state().peers.remove(&address);
-        if let Some(mut peer) = peer {
-            peer.end(reason);
-        }
+        self.shared.state().end_peer(address, reason);
         if let Some(serve) = &mut self.serve {
             serve.end_client(address);
         }
@@ -257,6 +277,10 @@ impl Driver {
     }
 
     fn close(&mut self) {
+        self.give_plain_answers();
+        if let Some(serve) = &mut self.serve {
+            serve.end_plain();
+        }
         let addresses: Vec<i32> = {
             let mut state = self.shared.state();
             state.is_closed = true;

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// The future of a handler.
@@ -144,6 +145,8 @@ pub(crate) struct Serve {
     permits: Arc<Semaphore>,
     clients: HashMap<i32, Arc<PerClient>>,
     max_body_bytes: usize,
+    /// Handlers of requests of `Endpoint::call`, by the address of the client.
+    plain: HashMap<i32, AbortHandle>,
 }
 
 impl Serve {
@@ -153,6 +156,7 @@ impl Serve {
             permits: Arc::new(Semaphore::new(config.concurrency.min(Semaphore::MAX_PERMITS))),
             clients: HashMap::new(),
             max_body_bytes: config.max_body_bytes,
+            plain: HashMap::new(),
         }
     }
 
@@ -168,25 +172,33 @@ impl Serve {
         if let Some(client) = self.clients.remove(&address) {
             client.ended.send_replace(true);
         }
+        if let Some(plain) = self.plain.remove(&address) {
+            plain.abort();
+        }
+    }
+
+    /// Ends the handlers of all requests of `Endpoint::call`.
+    pub(crate) fn end_plain(&mut self) {
+        self.plain.drain().for_each(|(_, plain)| plain.abort());
     }
 
     /// Begins a request as soon as a permit is free.
     pub(crate) fn begin(&mut self, shared: &Arc<Shared>, client: Identity, begun: Begun) {
-        let (from, number) = (client.address, begun.number);
+        let (from, epoch, number) = (client.address, begun.epoch, begun.number);
         let deadline = deadline_of(begun.deadline_ns);
         let stream = Stream {
             shared: Arc::clone(shared),
             peer: from,
             number,
             half: begun.stream,
-            is_server: true,
+            epoch: Some(epoch),
             is_asked: false,
         };
         let (client, stream) = (self.client(client), Some(stream));
         let request = Request { bytes: begun.body, client, deadline, stream };
         let (handler, permits) = (Arc::clone(&self.handler), Arc::clone(&self.permits));
         let max_body_bytes = self.max_body_bytes;
-        let mut open = Open { shared: Arc::clone(shared), from, number, is_ended: false };
+        let mut open = Open { shared: Arc::clone(shared), from, epoch, number, is_ended: false };
         let task = tokio::spawn(async move {
             let end = deadline.unwrap_or_else(far_away);
             let Ok(Ok(_permit)) = tokio::time::timeout_at(end, permits.acquire_owned()).await
@@ -208,8 +220,11 @@ impl Serve {
                 Err(_elapsed) => open.end(Answer::Fault("the time limit of the request passed")),
             }
         });
-        if let Some(peer) = shared.state().peers.get_mut(&from.0) {
-            peer.set_abort(number, task.abort_handle());
+        let mut state = shared.state();
+        let peer = state.peer_of(from.0, epoch);
+        if !peer.is_some_and(|peer| peer.set_abort(number, task.abort_handle())) {
+            // The request was given up in the train that brought it, or has its answer.
+            task.abort();
         }
     }
 
@@ -221,16 +236,37 @@ impl Serve {
         message: Message,
         bytes: Vec<u8>,
     ) {
+        let key = shared.state().open_plain(message.source.0);
+        let mut open = OpenPlain { shared: Arc::clone(shared), key, message, answer: None };
+        if open.is_refused() {
+            return;
+        }
+        let max_body_bytes = self.max_body_bytes;
+        if bytes.len() > max_body_bytes {
+            return open.fail("the request is longer than max_body_bytes");
+        }
+        let address = message.source.0;
         let client = self.client(client);
         let request = Request { bytes, client, deadline: None, stream: None };
         let (handler, permits) = (Arc::clone(&self.handler), Arc::clone(&self.permits));
-        let open = OpenPlain { shared: Arc::clone(shared), message, answer: None };
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // Moves the whole, whose drop answers.
             let mut open = open;
             let _permit = permits.acquire_owned().await;
-            open.answer = Some(handler.handle(request).await);
+            if open.is_refused() {
+                return;
+            }
+            match handler.handle(request).await {
+                Ok(bytes) if bytes.len() > max_body_bytes => {
+                    open.fail("the answer is longer than max_body_bytes");
+                }
+                answer => open.answer = Some(answer),
+            }
         });
+        // A client waits for one request at a time: an earlier one has ended, or was given up.
+        if let Some(earlier) = self.plain.insert(address, task.abort_handle()) {
+            earlier.abort();
+        }
     }
 }
 
@@ -238,6 +274,7 @@ impl Serve {
 struct Open {
     shared: Arc<Shared>,
     from: Address,
+    epoch: u64,
     number: u64,
     is_ended: bool,
 }
@@ -245,13 +282,13 @@ struct Open {
 impl Open {
     fn begin(&self) -> bool {
         let mut state = self.shared.state();
-        state.peers.get_mut(&self.from.0).is_some_and(|peer| peer.begin(self.number))
+        state.peer_of(self.from.0, self.epoch).is_some_and(|peer| peer.begin(self.number))
     }
 
     fn end(&mut self, answer: Answer<'_>) {
         self.is_ended = true;
         let mut state = self.shared.state();
-        let Some(peer) = state.peers.get_mut(&self.from.0) else { return };
+        let Some(peer) = state.peer_of(self.from.0, self.epoch) else { return };
         if peer.answer(self.number, answer) {
             drop(state);
             self.shared.changed.notify_one();
@@ -269,15 +306,31 @@ impl Drop for Open {
 
 struct OpenPlain {
     shared: Arc<Shared>,
+    key: u64,
     message: Message,
     answer: Option<Result<Vec<u8>, Fault>>,
+}
+
+impl OpenPlain {
+    fn fail(&mut self, why: &str) {
+        self.answer = Some(Err(Fault::new(why)));
+    }
+
+    /// Refuses the request if the server shuts down.
+    fn is_refused(&mut self) -> bool {
+        let is_stopping = self.shared.state().is_stopping;
+        if is_stopping {
+            self.fail("the server shuts down");
+        }
+        is_stopping
+    }
 }
 
 impl Drop for OpenPlain {
     fn drop(&mut self) {
         let gone = || Err(Fault::new("the handler of the request panicked or was stopped"));
         let answer = self.answer.take().unwrap_or_else(gone);
-        self.shared.state().plain_answers.push((self.message, answer));
+        self.shared.state().answer_plain(self.key, self.message, answer);
         self.shared.changed.notify_one();
     }
 }

@@ -77,7 +77,7 @@ impl Server {
                 let served = shared.served.notified();
                 let is_idle = {
                     let state = shared.state();
-                    state.is_closed || state.peers.values().all(|peer| peer.is_idle())
+                    state.is_closed || state.is_idle()
                 };
                 if is_idle {
                     return;

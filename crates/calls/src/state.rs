@@ -21,6 +21,9 @@ use tokio::task::AbortHandle;
 
 /// Requests that a client may send before the server has said more.
 const FIRST_WINDOW: u64 = 64;
+/// Bytes of a stream that a caller does not read, for one grant. The rest of the first credit is
+/// longer than a piece, so the server never waits for a grant that does not come.
+const DISCARD_BYTES: u64 = (FIRST_DOWN / 2) as u64;
 
 /// The limits of an endpoint for calls.
 ///
@@ -74,6 +77,10 @@ struct Outgoing {
     /// Why the caller wants an early end. The driver finds out whether the request was taken.
     stop: Option<Reason>,
     stream: Option<StreamEnd>,
+    /// Without a stream: whether the server was told to expect no piece.
+    is_up_ended: bool,
+    /// Without a stream: the bytes of the server's stream that it was not yet granted again.
+    discarded: u64,
 }
 
 #[derive(Debug)]
@@ -98,10 +105,15 @@ pub(crate) struct Manifest {
     queued: Vec<Queued>,
 }
 
+/// The calls with a process at an address, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
+    /// Tells this value from earlier ones at the same address.
+    pub(crate) epoch: u64,
     nonce: Option<u64>,
     next: u64,
+    /// The least number of the peer's next request.
+    next_incoming: u64,
     outgoing: HashMap<u64, Outgoing>,
     waiting: VecDeque<u64>,
     /// Requests in trains or taken.
@@ -120,6 +132,7 @@ pub(crate) struct Peer {
 /// A request to begin.
 #[derive(Debug)]
 pub(crate) struct Begun {
+    pub(crate) epoch: u64,
     pub(crate) number: u64,
     pub(crate) deadline_ns: u64,
     pub(crate) body: Vec<u8>,
@@ -194,8 +207,9 @@ impl Peer {
     /// A train was withdrawn: its frames wait again.
     pub(crate) fn train_withdrawn(&mut self, manifest: Manifest) {
         for number in manifest.requests.into_iter().rev() {
-            self.in_flight -= 1;
+            // A peer may have answered a request that it did not take: that has ended.
             if let Some(request) = self.outgoing.get_mut(&number) {
+                self.in_flight -= 1;
                 request.place = Place::Waiting;
                 self.waiting.push_front(number);
             }
@@ -259,11 +273,19 @@ impl Peer {
             Some(request) if request.place == Place::Waiting => Err(Malformed),
             Some(Outgoing { stream: Some(stream), .. }) => stream.apply(frame),
             // The caller has no stream, and wants the answer alone: the server may go on.
-            Some(_) => {
-                if frame.kind == Kind::CreditUp {
+            Some(request) if frame.kind == Kind::CreditUp => {
+                if !std::mem::replace(&mut request.is_up_ended, true) {
                     self.queue_control(Kind::UpEnd, frame.number, &[]);
-                } else {
-                    let bytes = frame.body.len() as u64;
+                }
+                Ok(())
+            }
+            // An empty piece would cost memory and no credit.
+            Some(_) if frame.body.is_empty() => Err(Malformed),
+            Some(request) => {
+                request.discarded += frame.body.len() as u64;
+                // One grant for many pieces: small pieces must not fill the queue.
+                if request.discarded >= DISCARD_BYTES {
+                    let bytes = std::mem::take(&mut request.discarded);
                     self.queue_control(Kind::CreditDown, frame.number, &bytes.to_le_bytes());
                 }
                 Ok(())
@@ -346,10 +368,15 @@ impl Peer {
         begin: Result<(), Refusal>,
     ) -> Result<Option<Begun>, Malformed> {
         let (deadline, body) = frame.body.split_first_chunk::<8>().ok_or(Malformed)?;
-        // A client that answers nothing, or repeats a number, or sends twice what it may.
-        if self.load() > 2 * config.window + 128 || self.incoming.contains_key(&frame.number) {
+        // A client that answers nothing, or sends twice what it may.
+        if self.load() > 2 * config.window + 128 {
             return Err(Malformed);
         }
+        // Numbers rise, so a handler never meets another request of its number.
+        if frame.number < self.next_incoming {
+            return Err(Malformed);
+        }
+        self.next_incoming = frame.number.checked_add(1).ok_or(Malformed)?;
         if !self.is_granted {
             self.is_granted = true;
             let mut bytes = Vec::new();
@@ -368,6 +395,7 @@ impl Peer {
         let incoming = Incoming { bytes: body.len(), is_begun: false, abort: None, stream };
         self.incoming.insert(frame.number, incoming);
         Ok(Some(Begun {
+            epoch: self.epoch,
             number: frame.number,
             deadline_ns: u64::from_le_bytes(*deadline),
             body: body.to_vec(),
@@ -407,10 +435,9 @@ impl Peer {
         self.incoming.get_mut(&number).map(|request| request.is_begun = true).is_some()
     }
 
-    pub(crate) fn set_abort(&mut self, number: u64, abort: AbortHandle) {
-        if let Some(request) = self.incoming.get_mut(&number) {
-            request.abort = Some(abort);
-        }
+    /// Notes how to end the handler of a request. `false` if the request has ended.
+    pub(crate) fn set_abort(&mut self, number: u64, abort: AbortHandle) -> bool {
+        self.incoming.get_mut(&number).map(|request| request.abort = Some(abort)).is_some()
     }
 
     /// Queues the end of a request, unless it was given up. `true` if it was queued.
@@ -470,12 +497,71 @@ pub(crate) type NameAsked = (String, oneshot::Sender<Result<Address, m3ipc::Wait
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) peers: HashMap<i32, Peer>,
+    /// The epoch of the newest peer, or the key of the newest plain request.
+    epoch: u64,
+    /// The first number of requests to new peers. Numbers never restart: a peer may live on after
+    /// its calls ended here, and knows the earlier numbers.
+    first: u64,
     pub(crate) names: Vec<NameAsked>,
     /// Answers to clients that wait in `Endpoint::call` or `sendrec`.
     pub(crate) plain_answers: Vec<(Message, Result<Vec<u8>, Fault>)>,
+    /// The open request of each of these clients, by the client's address. An answer goes to the
+    /// request that its client waits for now, so only the newest request may give one.
+    plain_open: HashMap<i32, u64>,
     pub(crate) is_stopping: bool,
     /// Nothing more is sent: the endpoint is gone, or all handles are.
     pub(crate) is_closed: bool,
+}
+
+impl State {
+    /// The peer at an address, new if it has none.
+    pub(crate) fn peer(&mut self, address: i32) -> &mut Peer {
+        self.peers.entry(address).or_insert_with(|| {
+            self.epoch += 1;
+            Peer { epoch: self.epoch, next: self.first, ..Peer::default() }
+        })
+    }
+
+    /// The peer at an address, unless a later one has its place.
+    pub(crate) fn peer_of(&mut self, address: i32, epoch: u64) -> Option<&mut Peer> {
+        self.peers.get_mut(&address).filter(|peer| peer.epoch == epoch)
+    }
+
+    /// Notes a request of a client that waits in `Endpoint::call`. The client waits for no earlier
+    /// request. The result is the key for the answer.
+    pub(crate) fn open_plain(&mut self, address: i32) -> u64 {
+        self.plain_answers.retain(|(request, _)| request.source.0 != address);
+        self.epoch += 1;
+        self.plain_open.insert(address, self.epoch);
+        self.epoch
+    }
+
+    /// Queues the answer to such a request, if its client still waits for it.
+    pub(crate) fn answer_plain(
+        &mut self,
+        key: u64,
+        request: Message,
+        answer: Result<Vec<u8>, Fault>,
+    ) {
+        if self.plain_open.get(&request.source.0) == Some(&key) {
+            self.plain_open.remove(&request.source.0);
+            self.plain_answers.push((request, answer));
+        }
+    }
+
+    /// Whether no request of a peer is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_plain_idle = self.plain_open.is_empty() && self.plain_answers.is_empty();
+        is_plain_idle && self.peers.values().all(Peer::is_idle)
+    }
+
+    /// Ends all calls with the peer at an address, and forgets it.
+    pub(crate) fn end_peer(&mut self, address: i32, reason: &Reason) {
+        if let Some(mut peer) = self.peers.remove(&address) {
+            self.first = self.first.max(peer.next);
+            peer.end(reason);
+        }
+    }
 }
 
 /// What handles, handlers and the driver of an endpoint share.
@@ -505,11 +591,13 @@ impl Shared {
         if state.is_closed {
             return None;
         }
-        let peer = state.peers.entry(to.0).or_default();
+        let peer = state.peer(to.0);
         let number = peer.next;
         peer.next += 1;
         let place = Place::Waiting;
-        let request = Outgoing { place, deadline_ns, body, end, stop: None, stream };
+        let (is_up_ended, discarded) = (false, 0);
+        let request =
+            Outgoing { place, deadline_ns, body, end, stop: None, stream, is_up_ended, discarded };
         peer.outgoing.insert(number, request);
         peer.waiting.push_back(number);
         drop(state);
@@ -530,5 +618,81 @@ impl Shared {
         }
         drop(state);
         self.changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: Address = Address(5);
+
+    fn frame(kind: Kind, number: u64, body: &[u8]) -> Frame<'_> {
+        Frame { kind, number, body }
+    }
+
+    #[test]
+    fn numbers_do_not_restart_after_the_end_of_a_peer() {
+        let shared = Shared::default();
+        let first = shared.add(TO, Vec::new(), 0, None).unwrap();
+        let mut state = shared.state();
+        let epoch = state.peer(TO.0).epoch;
+        state.end_peer(TO.0, &Reason::PeerBroke);
+        drop(state);
+        let second = shared.add(TO, Vec::new(), 0, None).unwrap();
+        assert_eq!((first.0, second.0), (0, 1));
+        let mut state = shared.state();
+        assert!(state.peer_of(TO.0, epoch).is_none());
+        // A late answer to a number of before is no error; one of the future is.
+        let peer = state.peer(TO.0);
+        let config = Config::default();
+        assert!(peer.apply(&frame(Kind::Answer, 0, b""), &config, Ok(())).is_ok());
+        assert!(peer.apply(&frame(Kind::Answer, 2, b""), &config, Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_stream_without_a_reader_costs_few_replies() {
+        let shared = Shared::default();
+        shared.add(TO, Vec::new(), 0, None).unwrap();
+        let mut state = shared.state();
+        let peer = state.peer(TO.0);
+        peer.pack().unwrap();
+        let config = Config::default();
+        let mut apply = |kind, body: &[u8]| {
+            let applied = peer.apply(&frame(kind, 0, body), &config, Ok(()));
+            (applied.is_ok(), peer.queue.len())
+        };
+        assert_eq!(apply(Kind::Down, b""), (false, 0));
+        assert_eq!(apply(Kind::CreditUp, &[1; 8]), (true, 1));
+        assert_eq!(apply(Kind::CreditUp, &[1; 8]), (true, 1));
+        assert_eq!(apply(Kind::Down, &[1; FIRST_DOWN / 4]), (true, 1));
+        assert_eq!(apply(Kind::Down, &[1; FIRST_DOWN / 4]), (true, 2));
+    }
+
+    #[test]
+    fn the_numbers_of_a_peer_must_rise() {
+        let (mut peer, config) = (Peer::default(), Config::default());
+        let mut apply = |kind, number| peer.apply(&frame(kind, number, &[0; 8]), &config, Ok(()));
+        assert!(apply(Kind::Request, 3).is_ok());
+        assert!(apply(Kind::Cancel, 3).is_ok());
+        assert!(apply(Kind::Request, 3).is_err());
+        assert!(apply(Kind::Request, u64::MAX).is_err());
+        assert!(apply(Kind::Request, 4).is_ok());
+    }
+
+    #[test]
+    fn an_answer_to_a_posted_request_and_a_withdrawal_count_it_once() {
+        let shared = Shared::default();
+        let mut ends = [0, 1].map(|_| shared.add(TO, Vec::new(), 0, None).unwrap().1);
+        let mut state = shared.state();
+        let peer = state.peers.get_mut(&TO.0).unwrap();
+        let (_, manifest) = peer.pack().unwrap();
+        let answer = frame(Kind::Answer, 0, b"early");
+        peer.apply(&answer, &Config::default(), Ok(())).unwrap();
+        assert_eq!(ends[0].try_recv().unwrap(), Ok(b"early".to_vec()));
+        peer.train_withdrawn(manifest);
+        assert_eq!(peer.in_flight, 0);
+        let (_, manifest) = peer.pack().unwrap();
+        assert_eq!((manifest.requests, peer.in_flight), (vec![1], 1));
     }
 }

@@ -13,14 +13,24 @@ pub(crate) struct Stream {
     pub(crate) peer: Address,
     pub(crate) number: u64,
     pub(crate) half: StreamHalf,
-    pub(crate) is_server: bool,
+    /// At a server: the epoch of the client's request.
+    pub(crate) epoch: Option<u64>,
     pub(crate) is_asked: bool,
 }
 
 impl Stream {
+    fn is_server(&self) -> bool {
+        self.epoch.is_some()
+    }
+
     fn queue(&self, kind: Kind, body: &[u8]) -> bool {
         let mut state = self.shared.state();
-        let Some(peer) = state.peers.get_mut(&self.peer.0) else { return false };
+        let peer = match self.epoch {
+            Some(epoch) => state.peer_of(self.peer.0, epoch),
+            // The numbers of own requests never repeat.
+            None => state.peers.get_mut(&self.peer.0),
+        };
+        let Some(peer) = peer else { return false };
         let queued = peer.queue_stream(kind, self.number, body);
         drop(state);
         self.shared.changed.notify_one();
@@ -29,7 +39,7 @@ impl Stream {
 
     /// Sends bytes as far as the peer accepts them. `false` if the request has ended.
     pub(crate) async fn send(&self, bytes: &[u8]) -> bool {
-        let kind = if self.is_server { Kind::Down } else { Kind::Up };
+        let kind = if self.is_server() { Kind::Down } else { Kind::Up };
         for piece in bytes.chunks(PIECE_BYTES) {
             let length = u32::try_from(piece.len()).expect("a piece is short");
             let Ok(credit) = self.half.credit.acquire_many(length).await else { return false };
@@ -47,11 +57,11 @@ impl Stream {
 
     /// The next piece; `None` after the last one, or if the request has ended.
     pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
-        if self.is_server && !std::mem::replace(&mut self.is_asked, true) {
+        if self.is_server() && !std::mem::replace(&mut self.is_asked, true) {
             self.queue(Kind::CreditUp, &(FIRST_UP as u64).to_le_bytes());
         }
         let piece = self.half.pieces.recv().await?;
-        let kind = if self.is_server { Kind::CreditUp } else { Kind::CreditDown };
+        let kind = if self.is_server() { Kind::CreditUp } else { Kind::CreditDown };
         self.queue(kind, &(piece.len() as u64).to_le_bytes());
         Some(piece)
     }

@@ -321,3 +321,45 @@ async fn a_stream_without_end_costs_its_credit_and_no_more() {
     let mut other = client.open(to, Vec::new());
     assert!(other.next().await.is_some());
 }
+
+#[tokio::test]
+async fn a_wait_for_a_name_ends_with_the_endpoint() {
+    let node = m3ipc::test::node();
+    let (server, _client, _to) = pair(&node, Config::default(), echo).await;
+    let client = server.client();
+    server.shutdown(SOON).await;
+    let waited = tokio::time::timeout(Duration::from_secs(10), client.wait_name("nobody")).await;
+    assert!(matches!(waited, Ok(Err(_))), "{waited:?}");
+}
+
+#[tokio::test]
+async fn an_open_call_has_the_length_limit_of_a_call() {
+    let node = m3ipc::test::node();
+    let (_first, two) = node.pair();
+    let config = Config { max_body_bytes: 10, ..Config::default() };
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), config);
+    let call = client.open(Address(1), vec![0; 11]);
+    let ended = call.answer().await;
+    assert!(matches!(ended, Err(CallError::NotTaken(Reason::BadRequest(_)))), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_shutdown_answers_a_plain_call_and_a_limit_refuses_it() {
+    let node = m3ipc::test::node();
+    let (one, mut two) = node.pair();
+    let to = one.address();
+    let handler = |request: Request| async move {
+        tokio::time::sleep(SOON).await;
+        Ok(request.bytes)
+    };
+    let config = Config { max_body_bytes: 1_000, ..Config::default() };
+    let server = Server::new(AsyncEndpoint::open(one).await.unwrap(), config, handler);
+    let plain = tokio::task::spawn_blocking(move || {
+        let refused = two.call(to, &[7; 1_001], None).unwrap();
+        assert_eq!(refused, b"the request is longer than max_body_bytes");
+        two.call(to, &[7; 1_000], None).unwrap()
+    });
+    tokio::time::sleep(SOON / 2).await;
+    server.shutdown(Duration::from_secs(10)).await;
+    assert_eq!(plain.await.unwrap(), [7; 1_000]);
+}

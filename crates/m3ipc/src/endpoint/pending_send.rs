@@ -74,7 +74,9 @@ impl Endpoint {
     /// [`begin_send`](Self::begin_send).
     ///
     /// # Errors
-    /// [`SendError`]; the receiver did not take the message, and never will.
+    /// [`SendError`]; the receiver does not take the message after this. It has not taken it if the
+    /// error is [`SendError::Died`], [`SendError::Stale`] or has the code `NoPayload`. After other
+    /// errors, such as [`SendError::Unbound`] and [`SendError::PeerBroke`], it may have taken it.
     pub fn poll_send(&mut self, pending: &mut PendingSend) -> Result<bool, SendError> {
         let to = pending.0.to;
         let polled = self.poll_pending(&mut pending.0);

@@ -123,7 +123,11 @@ impl Layer for Sealed {
     fn open(&mut self, bytes: &mut &[u8], output: &mut Decoder) -> Result<(), End> {
         let mut plain = [0; 16 << 10];
         while !bytes.is_empty() {
-            self.session.read_tls(bytes).map_err(|error| End::Lost(error.kind()))?;
+            let read = self.session.read_tls(bytes).map_err(|error| End::Lost(error.kind()))?;
+            if read == 0 {
+                // rustls consumes nothing after the peer's close_notify.
+                return Err(End::Lost(io::ErrorKind::UnexpectedEof));
+            }
             let state = self.session.process_new_packets();
             state.map_err(|error| End::Tls(error.to_string()))?;
             loop {
@@ -198,5 +202,54 @@ impl Write for Connecting<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys;
+
+    fn output_of(session: &mut Session) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut bytes).expect("a vector takes all bytes");
+        }
+        bytes
+    }
+
+    #[test]
+    fn bytes_after_the_end_of_a_session_end_the_connection() {
+        let directory =
+            std::env::temp_dir().join(format!("m3-proxy-{}-after-end", std::process::id()));
+        let node = |name: &str| NodeName::new(name).expect("a test uses valid names");
+        keys::make(&directory, &[node("a"), node("b")]).expect("keys can be made");
+        let tls = |name: &str| {
+            let keys = NodeKeys::read(&directory, &node(name)).expect("the keys exist");
+            Tls::new(keys, Limits::default()).expect("the keys belong together")
+        };
+        let (a, b) = (tls("a"), tls("b"));
+        let _ = std::fs::remove_dir_all(&directory);
+        let name = ServerName::try_from("b").expect("it is a DNS name");
+        let client = ClientConnection::new(a.client, name).expect("the configuration is valid");
+        let mut client = Session::from(client);
+        let server = ServerConnection::new(b.server).expect("the configuration is valid");
+        let mut server = Sealed { session: server.into() };
+        let mut decoder = Decoder::new(1 << 10);
+        while client.is_handshaking() || server.session.is_handshaking() {
+            let bytes = output_of(&mut client);
+            assert_eq!(server.open(&mut &bytes[..], &mut decoder), Ok(()));
+            let bytes = output_of(&mut server.session);
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                client.read_tls(&mut rest).expect("the session is open");
+                client.process_new_packets().expect("the server is honest");
+            }
+        }
+        client.send_close_notify();
+        let bytes = output_of(&mut client);
+        assert_eq!(server.open(&mut &bytes[..], &mut decoder), Ok(()));
+        let end = server.open(&mut &b"more"[..], &mut decoder);
+        assert_eq!(end, Err(End::Lost(io::ErrorKind::UnexpectedEof)));
     }
 }
