@@ -263,7 +263,7 @@ impl Endpoint {
             let page = self.session.page();
             let mark = page.daemon_mark().load(Ordering::Acquire);
             let words = [(page.event_word(), before), (page.daemon_mark(), mark)];
-            // Without a mark, the clock tells when to look for the daemon. A hook is asked as often.
+            // Without a mark, the clock tells when to look for the daemon, as for a hook.
             let has_mark =
                 DaemonMark::of(mark) == DaemonMark::Live && !self.waiter.has_interruption();
             let limit_ns = if has_mark { MARKED_SLEEP_NS } else { SLOW_CHECK_NS };
