@@ -1,10 +1,11 @@
 //! Clients: calls, typed or of bytes, with time limits, cancellation and repeats.
 
 use crate::codec::{Codec, Postcard};
+use crate::config::Config;
 use crate::deadline::far_away;
 use crate::driver::Driver;
 use crate::error::{CallError, Fault, Reason};
-use crate::state::{CallResult, Config, Shared};
+use crate::state::{CallResult, Shared};
 use crate::stream::{FIRST_DOWN, StreamEnd};
 use crate::stream_user::Stream;
 use m3ipc::asynchronous::AsyncEndpoint;

@@ -4,10 +4,11 @@
 //! receives. It sleeps when a whole round found nothing. The endpoint reports what comes after
 //! that; handles and handlers notify. No step waits for a peer.
 
+use crate::config::Config;
 use crate::error::{Fault, Reason};
 use crate::frame;
 use crate::serve::Serve;
-use crate::state::{Config, Manifest, Peer, Refusal, Shared};
+use crate::state::{Manifest, Peer, Refusal, Shared};
 use m3ipc::asynchronous::{AsyncEndpoint, PendingName};
 use m3ipc::{
     Address, Call, Code, Identity, Message, PendingSend, ReceiveError, Received, SendError,

@@ -54,6 +54,7 @@
 
 mod client;
 mod codec;
+mod config;
 mod deadline;
 mod driver;
 mod error;
@@ -68,7 +69,7 @@ pub use client::{Client, OpenCall, Retry};
 #[cfg(feature = "json")]
 pub use codec::Json;
 pub use codec::{Codec, Postcard};
+pub use config::Config;
 pub use error::{CallError, Fault, Reason};
 pub use serve::{Handler, Request, typed, typed_with};
 pub use server::Server;
-pub use state::Config;

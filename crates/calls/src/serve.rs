@@ -1,9 +1,10 @@
 //! Serving: handlers, the limit of their number, the state for each client.
 
 use crate::codec::{Codec, Postcard};
+use crate::config::Config;
 use crate::deadline::far_away;
 use crate::error::Fault;
-use crate::state::{Answer, Begun, Config, Refusal, Shared};
+use crate::state::{Answer, Begun, Refusal, Shared};
 use crate::stream_user::Stream;
 use m3ipc::{Address, Identity, Message};
 use serde::{Serialize, de::DeserializeOwned};

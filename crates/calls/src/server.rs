@@ -1,9 +1,10 @@
 //! Servers: an endpoint that answers requests, and its orderly shutdown.
 
 use crate::client::Client;
+use crate::config::Config;
 use crate::driver::Driver;
 use crate::serve::{Handler, Serve};
-use crate::state::{Config, Refusal, Shared};
+use crate::state::{Refusal, Shared};
 use m3ipc::asynchronous::AsyncEndpoint;
 use std::sync::Arc;
 use std::time::Duration;
