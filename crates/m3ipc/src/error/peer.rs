@@ -149,7 +149,7 @@ macro_rules! peer_errors {
 
 peer_errors! {
     /// Why a message was not sent. The receiver did not take it. After `Unbound` and `PeerBroke`
-    /// of [`Endpoint::poll_send`](crate::Endpoint::poll_send) it may have taken it.
+    /// of `Endpoint::poll_send` it may have taken it.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
