@@ -1,7 +1,8 @@
 //! The installed programs and the library stay small.
 //!
-//! The check measures the files that `cargo xtask install` put into `target/ci/install`: built with
-//! the profile `dist` and stripped.
+//! The limits are promised for what users install: built with the profile `dist` and stripped. The
+//! check `sizes-dist` measures that in the long tier. The gate has built the profile `release`,
+//! which is 13 % larger for the library; the check `sizes` grants its files 15 % more.
 
 use std::fs;
 
@@ -10,25 +11,39 @@ use crate::error::Error;
 use super::finding::{Finding, Report};
 use super::input::Tree;
 
-/// The folder that the CI step `install` fills.
-const INSTALLED: &str = "ci/install/usr";
+/// The folder that the CI step `install` fills, with the profile `release`.
+const RELEASE: &str = "ci/install/usr";
+/// The folder that the CI step `install-dist` fills, with the profile `dist`.
+const DIST: &str = "ci/install-dist/usr";
+/// What a file of the profile `release` may have, in percent of its limit.
+const RELEASE_PERCENT: u64 = 115;
 
 const MB: u64 = 1_000_000;
 
-/// A file from the prefix, and its most bytes.
+/// A file from the prefix, and its most bytes in the profile `dist`.
 const LIMITS: &[(&str, u64)] =
     &[("bin/m3", 6 * MB), ("bin/m3d", 5 * MB), ("lib/libm3ipc.so", 2 * MB)];
 
+/// Measures what the profile `release` built.
 pub fn report(tree: &Tree) -> Result<Report, Error> {
+    measure(tree, RELEASE, RELEASE_PERCENT)
+}
+
+/// Measures what users install.
+pub fn report_dist(tree: &Tree) -> Result<Report, Error> {
+    measure(tree, DIST, 100)
+}
+
+fn measure(tree: &Tree, folder: &str, percent: u64) -> Result<Report, Error> {
     let mut sizes = Vec::new();
     for (name, limit) in LIMITS {
-        let path = tree.workspace.target_dir.join(INSTALLED).join(name);
+        let path = tree.workspace.target_dir.join(folder).join(name);
         let bytes = fs::metadata(&path).map_err(|e| Error::read(&path, e))?.len();
-        sizes.push((*name, bytes, *limit));
+        sizes.push((*name, bytes, limit * percent / 100));
     }
     let figure = sizes
         .iter()
-        .map(|(name, bytes, limit)| format!("{name} {} of {} MB", in_mb(*bytes), limit / MB));
+        .map(|(name, bytes, limit)| format!("{name} {} of {} MB", in_mb(*bytes), in_mb(*limit)));
     let figure = figure.collect::<Vec<_>>().join(", ");
     Ok(Report { findings: sizes.iter().filter_map(check).collect(), figure })
 }
@@ -36,7 +51,7 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
 fn check((name, bytes, limit): &(&str, u64, u64)) -> Option<Finding> {
     (bytes > limit).then(|| Finding {
         location: (*name).to_owned(),
-        problem: format!("{} MB, more than {} MB", in_mb(*bytes), limit / MB),
+        problem: format!("{} MB, more than {} MB", in_mb(*bytes), in_mb(*limit)),
         next: "Find the cause with `nm --size-sort --radix=d` on target/dist.",
     })
 }

@@ -398,6 +398,22 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
+        name: "install-dist",
+        command: "{xtask} install --prefix /usr --destdir {target}/ci/install-dist",
+        after: &["build"],
+        lock: "release",
+        limit_s: 1_800,
+        next: "run it alone with another --destdir",
+        ..FULL
+    },
+    Step {
+        name: "sizes-dist",
+        command: "{xtask} check sizes-dist",
+        after: &["install-dist"],
+        next: "each finding says what to do",
+        ..FULL
+    },
+    Step {
         name: "package-full",
         command: "cargo package --workspace --allow-dirty --quiet",
         limit_s: 1_800,
