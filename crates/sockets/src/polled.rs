@@ -12,7 +12,8 @@ use std::sync::Weak;
 pub struct PollEvent {
     /// The token under which it was added.
     pub token: u64,
-    /// There are bytes to read, or the other side has ended its sending.
+    /// There are bytes to read, or the other side has ended its sending. Rarely neither: a wakeup
+    /// record can come after its bytes were read. A read then fails with `WouldBlock`.
     pub readable: bool,
     /// There is room for bytes.
     pub writable: bool,

@@ -82,8 +82,12 @@ impl Shared {
 ///         } else {
 ///             let stream = &mut streams[event.token as usize - 1];
 ///             let mut bytes = [0; 4096];
-///             let length = stream.read(&mut bytes)?;
-///             stream.write_all(&bytes[..length])?;
+///             match stream.read(&mut bytes) {
+///                 Ok(length) => stream.write_all(&bytes[..length])?,
+///                 // The event was about bytes that were read before.
+///                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+///                 Err(error) => return Err(error),
+///             }
 ///         }
 ///     }
 /// }

@@ -4,7 +4,7 @@ use crate::fixture::Fixture;
 use m3ipc_sockets::{Errno, Interest, Mode, Poller, ReceiveOptions, Stream};
 use m3ipc_test_fixture::{pattern, sum, until};
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of spoiled connections in the test.
@@ -69,8 +69,12 @@ fn garbage_harms_no_other_connection_of_a_poller() {
         for event in &events {
             match event.token {
                 0 => {
-                    sound.read_exact(&mut bytes[..8]).unwrap();
-                    assert_eq!(bytes[..8], echoed.to_le_bytes());
+                    // A late wakeup record: the bytes that it tells of were read before.
+                    let count = match sound.read(&mut bytes[..8]) {
+                        Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                        read => read.unwrap(),
+                    };
+                    assert_eq!(bytes[..count], echoed.to_le_bytes());
                     echoed += 1;
                     sound.write_all(&echoed.to_le_bytes()).unwrap();
                 }
