@@ -38,6 +38,8 @@ mod control;
 mod datagram;
 mod domain;
 mod error;
+#[cfg(feature = "tonic")]
+mod grpc;
 mod listener;
 mod member;
 mod pair;
@@ -55,6 +57,8 @@ pub use asynchronous::{AsyncListener, AsyncPoller, AsyncStream};
 pub use datagram::{DATAGRAM_MAX_BYTES, DatagramSocket, ReceivedDatagram};
 pub use domain::{Domain, sockets};
 pub use error::SockError;
+#[cfg(feature = "tonic")]
+pub use grpc::ClientInfo;
 pub use listener::Listener;
 pub use m3ipc_sys::{Direction, Errno, Interest, Mode};
 pub use m3ipc_wire::{SockInfo, SockKind};

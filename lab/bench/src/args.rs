@@ -70,7 +70,10 @@ pub enum Command {
     /// the throughput
     Tracing(TracingArgs),
     /// Engines between nodes beside raw TCP, by the program m3-nodes: m3 bench nodes --engines
-    Nodes(NodesArgs),
+    Nodes(OutsideArgs),
+    /// RPC libraries over com-sockets beside kernel sockets and beside m3ipc, by the program
+    /// m3-stacks
+    Stacks(OutsideArgs),
 }
 
 /// The parameters of measurements and reports.
@@ -210,11 +213,11 @@ pub struct TracingArgs {
     pub calls: Option<u64>,
 }
 
-/// Measures between nodes.
+/// Measures by a program that is built apart.
 #[derive(Clone, Debug, clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct NodesArgs {
-    /// Arguments of m3-nodes; --help shows them
+pub struct OutsideArgs {
+    /// Arguments of that program; --help shows them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub arguments: Vec<std::ffi::OsString>,
 }

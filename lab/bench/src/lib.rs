@@ -1,7 +1,7 @@
 //! Measures m3ipc beside the kernel's mechanisms and beside the floors, in one run.
 //!
 //! ```text
-//! page_run, tracing, nodes  the commands report, tracing and nodes
+//! page_run, tracing, apart  the commands report and tracing, and programs that are built apart
 //! runner                  a run: steps, tables, JSON        untold, counts: steps of their own
 //! rounds                  cells in turn, round by round
 //! suites/*  over plan     which cells, in which order: ipc, copy, area, sock, phases
@@ -21,6 +21,7 @@
 //! Limits: the benchmark promises nothing about tails on a virtual machine. It sets no governor and
 //! raises no priority, because a figure should be that of an ordinary user.
 
+mod apart;
 mod args;
 pub mod clock;
 pub mod counts;
@@ -34,7 +35,6 @@ pub mod job;
 mod machine;
 pub mod measure;
 mod measured;
-mod nodes;
 mod outcome;
 pub mod outside;
 mod page_run;
@@ -82,6 +82,7 @@ pub fn start(arguments: &Arguments) -> Result<Outcome, Error> {
         }
         Some(Command::Report(args)) => page_run::run(args),
         Some(Command::Tracing(args)) => tracing::run(args),
-        Some(Command::Nodes(args)) => nodes::run(args),
+        Some(Command::Nodes(args)) => apart::run(&apart::NODES, args),
+        Some(Command::Stacks(args)) => apart::run(&apart::STACKS, args),
     }
 }
