@@ -1,15 +1,15 @@
 //! The task that moves trains between an endpoint and the state of its calls.
 //!
 //! Each round polls for names, then for the takes of posted trains, then packs new trains, then
-//! receives. It sleeps when a whole round found nothing. The endpoint reports what comes after
-//! that; handles and handlers notify. No step waits for a peer.
+//! receives. It sleeps when further rounds find nothing for some microseconds ([`NextStep`]). The
+//! endpoint reports what comes after that; handles and handlers notify. No step waits for a peer.
 
 use crate::config::Config;
 use crate::error::{Fault, Reason};
 use crate::frame;
 use crate::serve::Serve;
 use crate::state::{Manifest, Peer, Refusal, Shared};
-use m3ipc::asynchronous::{AsyncEndpoint, PendingName};
+use m3ipc::asynchronous::{AsyncEndpoint, NextStep, PendingName};
 use m3ipc::{
     Address, Call, Code, Identity, Message, PendingSend, ReceiveError, Received, SendError,
     WaitError,
@@ -62,24 +62,32 @@ impl Driver {
             if shared.state().is_closed {
                 break;
             }
-            self.give_plain_answers();
-            self.poll_names();
-            let sent = self.poll_trains() | self.post_trains();
-            match self.receive(has_waited) {
-                Ok(0) if !sent => {
-                    tokio::select! {
+            self.endpoint.begin_round();
+            let found = self.round(has_waited);
+            self.endpoint.end_round(!matches!(found, Ok(false)));
+            has_waited = false;
+            match found {
+                Ok(true) => tokio::task::yield_now().await,
+                Ok(false) => match self.endpoint.next_step() {
+                    NextStep::Poll => {}
+                    NextStep::Yield => tokio::task::yield_now().await,
+                    NextStep::Sleep => tokio::select! {
                         () = self.endpoint.ready() => has_waited = true,
-                        () = &mut changed => has_waited = false,
-                    }
-                }
-                Ok(_) => {
-                    has_waited = false;
-                    tokio::task::yield_now().await;
-                }
+                        () = &mut changed => {}
+                    },
+                },
                 Err(_gone) => break,
             }
         }
         self.close();
+    }
+
+    /// Polls once for everything. Whether it found anything.
+    fn round(&mut self, has_waited: bool) -> Result<bool, ReceiveError> {
+        self.give_plain_answers();
+        self.poll_names();
+        let sent = self.poll_trains() | self.post_trains();
+        Ok(self.receive(has_waited)? > 0 || sent)
     }
 
     fn poll_names(&mut self) {

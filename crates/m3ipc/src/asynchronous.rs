@@ -1,6 +1,7 @@
 //! Endpoints on tokio.
 //!
-//! There is no polling: the endpoint's descriptor is in tokio's own epoll set. Every call is
+//! The endpoint's descriptor is in tokio's own epoll set. Before a task sleeps, it [polls](polling)
+//! for some microseconds while that pays, and lets other tasks run in between. Every call is
 //! cancel-safe. A dropped receive has taken nothing. A dropped request is withdrawn, or its
 //! answer is not awaited.
 //!
@@ -14,6 +15,10 @@
 //! had no descriptor or no memory, once a second; and memory for a payload above
 //! [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES), 0.1 s at most for each step with the daemon.
 
+mod polling;
+
+pub use polling::NextStep;
+
 use crate::endpoint::{
     Endpoint, NameWait, PendingRequest, PendingSend, Question, Received, Source,
 };
@@ -22,6 +27,7 @@ use crate::error::{
 };
 use m3ipc_abi::{Address, Message, NONE};
 use m3ipc_wire::{Reply, Request};
+use polling::Polling;
 use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
@@ -47,6 +53,7 @@ use tokio::io::unix::AsyncFd;
 pub struct AsyncEndpoint {
     endpoint: Endpoint,
     fd: AsyncFd<OwnedFd>,
+    polling: Polling,
 }
 
 impl AsyncEndpoint {
@@ -67,7 +74,7 @@ impl AsyncEndpoint {
         #[allow(deprecated)]
         let fd = AsyncFd::with_interest(fd, tokio::io::Interest::READABLE).map_err(failed)?;
         endpoint.set_asynchronous(true);
-        Ok(Self { endpoint, fd })
+        Ok(Self { endpoint, fd, polling: Polling::new() })
     }
 
     /// Gives an endpoint to the runtime of the calling task, as [`new`](Self::new) does. A thread
@@ -217,10 +224,14 @@ impl AsyncEndpoint {
         let source = source.into();
         let mut has_waited = false;
         loop {
-            match self.endpoint.receive_bytes_soon(source, has_waited) {
-                Err(ReceiveError::WouldBlock(_)) => self.ready().await,
-                other => return other,
+            self.begin_round();
+            let received = self.endpoint.receive_bytes_soon(source, has_waited);
+            let found = !matches!(received, Err(ReceiveError::WouldBlock(_)));
+            self.end_round(found);
+            if found {
+                return received;
             }
+            self.pause().await;
             has_waited = true;
         }
     }
@@ -446,10 +457,13 @@ impl AsyncEndpoint {
     ) -> Result<(Message, Vec<u8>), SendRecError> {
         // A drop of the future drops the request, which gives it up.
         loop {
-            if let Some(answer) = self.endpoint.poll_request_bytes(&mut pending)? {
+            self.begin_round();
+            let polled = self.endpoint.poll_request_bytes(&mut pending);
+            self.end_round(!matches!(polled, Ok(None)));
+            if let Some(answer) = polled? {
                 return Ok(answer);
             }
-            self.ready().await;
+            self.pause().await;
         }
     }
 
@@ -481,10 +495,15 @@ impl AsyncEndpoint {
         bytes: Vec<u8>,
     ) -> Result<(), SendError> {
         let mut pending = self.begin_send(to, message, bytes)?;
-        while !self.endpoint.poll_send(&mut pending)? {
-            self.ready().await;
+        loop {
+            self.begin_round();
+            let polled = self.endpoint.poll_send(&mut pending);
+            self.end_round(!matches!(polled, Ok(false)));
+            if polled? {
+                return Ok(());
+            }
+            self.pause().await;
         }
-        Ok(())
     }
 
     /// Waits until a poll of the endpoint may find something: for event loops over several pending

@@ -19,13 +19,13 @@ pub fn print(medians: &Medians) -> bool {
     let bounds = [
         Bound {
             what: "typed call of 100 bytes / IPC2",
-            figure: ratio(p50("calls"), p50("ipc2")),
+            figure: ratio(p50("call"), p50("ipc2")),
             at_most: true,
             bound: 2.0,
             unit: "x",
         },
         Bound {
-            what: "rate of typed calls, 64 / 1 in flight",
+            what: "rate of typed calls on tokio, 64 / 1 in flight",
             figure: ratio(rate("calls", MANY), rate("calls", 1)),
             at_most: false,
             bound: 3.0,

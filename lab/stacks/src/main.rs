@@ -11,6 +11,7 @@
 
 mod block;
 mod bounds;
+mod call;
 mod calls;
 mod figures;
 mod grpc;

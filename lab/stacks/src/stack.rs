@@ -6,7 +6,7 @@ use std::time::Duration;
 use m3ipc::{Node, Vm};
 
 use crate::wire::{Com, Tcp, Unix};
-use crate::{Failure, block, calls, grpc, http, ipc2, tarpc};
+use crate::{Failure, block, call, calls, grpc, http, ipc2, tarpc};
 
 /// The bytes of a request and of its answer.
 pub const CALL_BYTES: usize = 100;
@@ -14,6 +14,7 @@ pub const CALL_BYTES: usize = 100;
 /// A stack, and whether it can have many calls in flight.
 pub const STACKS: &[(&str, bool)] = &[
     ("ipc2", false),
+    ("call", false),
     ("calls", true),
     ("tarpc-com", true),
     ("tarpc-unix", true),
@@ -64,6 +65,7 @@ pub enum Role {
 pub fn play(name: &str, place: &Place, role: Role) -> Result<(), Failure> {
     match name {
         "ipc2" => ipc2::play(place, role),
+        "call" => call::play(place, role),
         "block" => block::play(place, role),
         "calls" => in_a_loop(calls::play(place, role)),
         "tarpc-com" => in_a_loop(tarpc::play::<Com>(place, role)),

@@ -82,6 +82,9 @@ impl Endpoint {
 
     /// Lets all peers ring; `false` if no program polls the descriptor. The caller polls once more.
     pub(super) fn arm(&mut self) -> bool {
+        if self.waiter.is_silent() {
+            return false;
+        }
         let Some(doorbell) = self.waiter.polled_doorbell() else {
             return false;
         };
@@ -93,6 +96,16 @@ impl Endpoint {
             self.fast.close();
         }
         true
+    }
+
+    /// Whether polls that find nothing leave the doorbell alone. The caller polls again soon: once
+    /// more with the doorbell, before it waits for the descriptor.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn set_silent(&mut self, is_silent: bool) {
+        if is_silent && self.waiter.is_armed() && self.membership.is_original() {
+            self.begin_poll(false);
+        }
+        self.waiter.set_silent(is_silent);
     }
 
     /// Arms if that changes the mode; `false` if all peers ring already, or no program polls.

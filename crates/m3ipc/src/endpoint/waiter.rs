@@ -29,6 +29,8 @@ pub(super) struct Waiter {
     doorbell: Option<Doorbell>,
     /// The mode of an endpoint whose descriptor reports arrivals; `None` while it is not armed.
     armed: Option<WaitMode>,
+    /// The program polls again soon, so nobody needs to ring.
+    is_silent: bool,
     /// The time of the last poll of all links before a sleep.
     polled_ns: u64,
     /// The time of the last check of the daemon.
@@ -48,6 +50,7 @@ impl Waiter {
             spin: AdaptiveSpin::new(strategy),
             doorbell: None,
             armed: None,
+            is_silent: false,
             polled_ns: 0,
             checked_ns: m3ipc_sys::monotonic_ns(),
             slept_since_ns: 0,
@@ -123,6 +126,17 @@ impl Waiter {
     /// Whether peers ring by this mode.
     pub(super) fn is_armed_by(&self, mode: WaitMode) -> bool {
         self.armed == Some(mode)
+    }
+
+    /// Whether polls that find nothing leave the doorbell alone.
+    #[inline]
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(super) fn set_silent(&mut self, is_silent: bool) {
+        self.is_silent = is_silent;
     }
 
     /// Lets peers ring by this mode. `false` if that changes nothing.
