@@ -1,6 +1,6 @@
 //! Endpoints on tokio.
 //!
-//! The endpoint's descriptor is in tokio's own epoll set. Before a task sleeps, it [polls](polling)
+//! The endpoint's descriptor is in tokio's own epoll set. Before a task sleeps, it polls
 //! for some microseconds while that pays, and lets other tasks run in between. Every call is
 //! cancel-safe. A dropped receive has taken nothing. A dropped request is withdrawn, or its
 //! answer is not awaited.
@@ -16,6 +16,7 @@
 //! [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES), 0.1 s at most for each step with the daemon.
 
 mod polling;
+mod rounds;
 
 pub use polling::NextStep;
 

@@ -10,8 +10,6 @@
 //! | news soon after the sleep began | 40 us |
 //! | news later | half as long, 2 us at least; 40 us after each eighth sleep |
 
-use super::AsyncEndpoint;
-
 /// The longest and the shortest time of polls, in ticks: about 40 us and 2 us.
 const LONGEST_TICKS: u64 = 100_000;
 const SHORTEST_TICKS: u64 = 5_000;
@@ -20,14 +18,15 @@ const POLLS_OF_TURN: u32 = 16;
 /// Each sleep of this number tries the longest time again.
 const SLEEPS_PER_TRIAL: u32 = 8;
 
-/// What a loop does after a round of polls that found nothing; see [`AsyncEndpoint::next_step`].
+/// What a loop does after a round of polls that found nothing; see
+/// [`AsyncEndpoint::next_step`](super::AsyncEndpoint::next_step).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
     /// Poll again at once.
     Poll,
     /// Let other tasks run (`tokio::task::yield_now`), then poll again.
     Yield,
-    /// Await [`AsyncEndpoint::ready`], then poll again.
+    /// Await [`AsyncEndpoint::ready`](super::AsyncEndpoint::ready), then poll again.
     Sleep,
 }
 
@@ -58,11 +57,11 @@ impl Polling {
     }
 
     /// Whether the next poll leaves the doorbell alone: a further one follows it.
-    fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         !self.is_last
     }
 
-    fn note_news(&mut self, now: u64) {
+    pub(super) fn note_news(&mut self, now: u64) {
         let begun = self.begun_ticks.take();
         self.time_ticks = match self.asleep_ticks.take() {
             Some(asleep) if now.wrapping_sub(asleep) < LONGEST_TICKS => LONGEST_TICKS,
@@ -74,7 +73,7 @@ impl Polling {
         (self.polls, self.is_last) = (0, false);
     }
 
-    fn next_step(&mut self, now: u64) -> NextStep {
+    pub(super) fn next_step(&mut self, now: u64) -> NextStep {
         if self.is_last {
             (self.is_last, self.polls) = (false, 0);
             self.asleep_ticks = Some(now);
@@ -90,71 +89,6 @@ impl Polling {
         }
         self.polls += 1;
         if self.polls.is_multiple_of(POLLS_OF_TURN) { NextStep::Yield } else { NextStep::Poll }
-    }
-}
-
-impl AsyncEndpoint {
-    /// Begins a round of polls. In most rounds the descriptor stays silent, since
-    /// [`next_step`](Self::next_step) lets another round follow.
-    ///
-    /// For event loops over several pending messages; end it with [`end_round`](Self::end_round).
-    /// The example is at [`next_step`](Self::next_step).
-    pub fn begin_round(&mut self) {
-        self.endpoint.set_silent(self.polling.is_silent());
-    }
-
-    /// Ends a round of polls; `found` says whether it found anything. The example is at
-    /// [`next_step`](Self::next_step).
-    pub fn end_round(&mut self, found: bool) {
-        self.endpoint.set_silent(false);
-        if found {
-            self.polling.note_news(m3ipc_sys::ticks());
-        }
-    }
-
-    /// What to do after a round that found nothing.
-    ///
-    /// ```
-    /// # let node = m3ipc::test::node();
-    /// # let (server, mut client) = node.pair();
-    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    /// # runtime.block_on(async move {
-    /// use m3ipc::asynchronous::{AsyncEndpoint, NextStep};
-    ///
-    /// let mut server = AsyncEndpoint::new(server)?;
-    /// client.notify(server.endpoint().address())?;
-    /// loop {
-    ///     server.begin_round();
-    ///     let received = server.try_receive_bytes(true);
-    ///     server.end_round(received.is_ok());
-    ///     if received.is_ok() {
-    ///         break;
-    ///     }
-    ///     match server.next_step() {
-    ///         NextStep::Poll => {}
-    ///         NextStep::Yield => tokio::task::yield_now().await,
-    ///         NextStep::Sleep => server.ready().await,
-    ///     }
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn next_step(&mut self) -> NextStep {
-        let step = self.polling.next_step(m3ipc_sys::ticks());
-        if step == NextStep::Poll {
-            m3ipc_sys::relax();
-        }
-        step
-    }
-
-    /// The step after an attempt that found nothing.
-    pub(super) async fn pause(&mut self) {
-        match self.next_step() {
-            NextStep::Poll => {}
-            NextStep::Yield => tokio::task::yield_now().await,
-            NextStep::Sleep => self.ready().await,
-        }
     }
 }
 
