@@ -39,10 +39,18 @@ void one_limit_strict(void), one_limit_filter(void), one_limit_loop(void), two_l
 BOTH(limit_own); BOTH(limit_locked); BOTH(limit_vfork); BOTH(room); BOTH(room_all);
 BOTH(words); BOTH(room_reset); BOTH(room_signal);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
+void one_ends_close(void), one_ends_shutdown(void), one_ends_exit(void), one_ends_kill(void),
+    one_ends_unread(void), one_ends_unread_kill(void), one_ends_reset(void),
+    one_ends_shut_read(void);
+BOTH(odd_flag); BOTH(odd_queue); BOTH(odd_vectors); BOTH(odd_numbers); BOTH(odd_empty);
+BOTH(odd_splice); BOTH(odd_splice_full); BOTH(odd_sendfile); BOTH(odd_mark); BOTH(odd_late);
+BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
     one_pair(void);
 
 #define CASE(name) { #name, one_##name, two_##name, 0 }
+/* This side makes its own streams and processes. */
+#define ALONE(name) { #name, one_##name, nothing, -1 }
 /* The other side obeys this side. */
 #define WATCH(name) { #name, one_servant, two_##name, 0 }
 const struct made cases[] = {
@@ -105,5 +113,10 @@ const struct made cases[] = {
     WATCH(order_level), WATCH(order_edge), WATCH(order_kernel), WATCH(order_kernel_edge),
     WATCH(hostile_static),
     WATCH(rights), WATCH(rights_exec), WATCH(locks),
+    ALONE(ends_close), ALONE(ends_shutdown), ALONE(ends_exit), ALONE(ends_kill), ALONE(ends_unread),
+    ALONE(ends_unread_kill), ALONE(ends_reset), ALONE(ends_shut_read),
+    CASE(odd_flag), CASE(odd_queue), CASE(odd_vectors), CASE(odd_numbers), CASE(odd_empty),
+    CASE(odd_splice), CASE(odd_splice_full), CASE(odd_sendfile), CASE(odd_mark), CASE(odd_late),
+    CASE(odd_left), CASE(odd_again), CASE(odd_huge), CASE(odd_error),
     { NULL, NULL, NULL, 0 },
 };

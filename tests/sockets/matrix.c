@@ -196,7 +196,7 @@ int main(int count, char **words)
 {
     if (count == 2 && strcmp(words[1], "--list") == 0) {
         for (const struct made *one = cases; one->name; one++)
-            printf("%s%s\n", one->plain ? "-" : "", one->name);
+            printf("%s%s\n", one->plain > 0 ? "-" : "", one->name);
         return 0;
     }
     if (count == 6 && strcmp(words[1], "--resume") == 0) {
@@ -221,7 +221,7 @@ int main(int count, char **words)
     signal(SIGPIPE, SIG_IGN);
     if (!log_files[0] || !log_files[1] || pipe(first) != 0 || pipe(second) != 0)
         quit("cannot begin");
-    int listening = made->one && made->plain < 2 ? listener(&at, &length, 8) : -1;
+    int listening = made->plain >= 0 && made->plain < 2 ? listener(&at, &length, 8) : -1;
     other = fork();
     if (other < 0)
         quit("fork");

@@ -71,7 +71,8 @@ void events(const char *what, int count, const struct epoll_event *list);
 void quit(const char *why) __attribute__((noreturn));
 
 struct made { const char *name; void (*one)(void); void (*two)(void); int plain; };
-/* The cases: `one` connects, `two` accepts; `plain` says that no byte must go through a ring. */
+/* The cases: `one` connects, `two` accepts. `plain` of 1 or 2 says that no byte must go through a
+ * ring, and of -1 or 2 that the case makes its own streams. */
 extern const struct made cases[];
 /* A listener and an address to connect to, without a stream. */
 int listener(struct sockaddr_storage *at, socklen_t *length, int backlog);

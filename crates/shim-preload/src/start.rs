@@ -45,7 +45,7 @@ unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
     if let Some(path) = find(COUNTERS_VARIABLE) {
         counters::share(path);
     }
-    set_sleeping_calls(SleepingCalls { recvmsg, sendmsg });
+    set_sleeping_calls(SleepingCalls { recvmsg, sendmsg, poll });
     prepare(policy.settings);
     if sockets::pin_standard() {
         stdio::replace_input();
@@ -75,6 +75,15 @@ unsafe extern "C-unwind" fn sendmsg(
 ) -> isize {
     // SAFETY: the caller keeps the contract of sendmsg(2).
     unsafe { next::sendmsg(fd, message, flags) }
+}
+
+unsafe extern "C-unwind" fn poll(
+    fds: *mut libc::pollfd,
+    count: libc::nfds_t,
+    timeout: c_int,
+) -> c_int {
+    // SAFETY: the caller keeps the contract of poll(2).
+    unsafe { next::poll(fds, count, timeout) }
 }
 
 /// The path of this library, as the loader knows it.

@@ -43,6 +43,7 @@ pub mod settings;
 pub mod signals;
 pub mod sockets;
 mod spin;
+pub mod splice;
 pub mod stdio;
 
 use settings::Settings;

@@ -7,6 +7,7 @@ use crate::connection::ended;
 use crate::connection::socket::Socket;
 use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
+use crate::kernel::socket::ioctl_number;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::{forks, limits, policy, vfork};
@@ -115,6 +116,20 @@ pub fn connected(fd: RawFd) {
     if policy::is_on() {
         descriptors::learn(fd, Entry::Unknown, Entry::New { edges: false });
         join_in_test(fd, true);
+    }
+}
+
+/// A `connect` to no address succeeded: the connection is gone, and its socket may have another one.
+/// All its descriptors stay in the kernel, since the socket would find its old pair again.
+pub fn disconnected(fd: RawFd) {
+    let Some(socket) = sockets::known(fd).filter(|_socket| policy::is_on()) else { return };
+    let all = (0..descriptors::top())
+        .filter(|fd| sockets::known(*fd).is_some_and(|one| one.is_same(&socket)));
+    for other in all.filter(|other| *other != fd) {
+        opened(other, Entry::Pinned);
+    }
+    if !vfork::in_child() {
+        opened(fd, Entry::Pinned);
     }
 }
 
@@ -233,11 +248,15 @@ pub fn leaving(fd: RawFd) {
 
 /// Before a `shutdown`.
 pub fn shutting_down(fd: RawFd, how: i32) {
-    if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
-        && !limits::are_on()
-        && let Some(socket) = sockets::known(fd)
-    {
+    if limits::are_on() {
+        return;
+    }
+    let Some(socket) = sockets::known(fd) else { return };
+    if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR) {
         socket.end_sending();
+    }
+    if matches!(how, libc::SHUT_RD | libc::SHUT_RDWR) {
+        socket.end_receiving();
     }
 }
 
@@ -258,11 +277,12 @@ pub fn controlling(fd: RawFd, command: i32, argument: usize) -> bool {
     false
 }
 
-/// An `ioctl` before its real call. `Some` gives the number of readable bytes that `FIONREAD` must
-/// return.
+/// An `ioctl` before its real call. `Some` gives the number of bytes that `FIONREAD` or `TIOCOUTQ`
+/// must return.
 #[must_use]
 pub fn device_control(fd: RawFd, request: usize) -> Option<i32> {
     const FIONREAD: usize = 0x541b;
+    const TIOCOUTQ: usize = 0x5411;
     const FIOASYNC: usize = 0x5452;
     const FIOSETOWN: usize = 0x8901;
     const SIOCSPGRP: usize = 0x8902;
@@ -271,6 +291,11 @@ pub fn device_control(fd: RawFd, request: usize) -> Option<i32> {
         FIONREAD => {
             let bytes = sockets::known(fd)?.readable_bytes()?;
             Some(i32::try_from(bytes).unwrap_or(i32::MAX))
+        }
+        TIOCOUTQ => {
+            let unread = sockets::known(fd)?.unread_bytes().filter(|bytes| *bytes > 0)?;
+            let queued = usize::try_from(ioctl_number(fd, libc::TIOCOUTQ).ok()?).ok()?;
+            Some(i32::try_from(unread + queued).unwrap_or(i32::MAX))
         }
         FIOASYNC | FIOSETOWN | SIOCSPGRP => {
             sockets::pin_found(fd, PinReason::Asynchronous);

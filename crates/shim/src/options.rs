@@ -1,6 +1,5 @@
 //! Socket options: those that leave the stream as it is, and all others, which pin.
 
-use crate::connection::socket::Socket;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::limits;
@@ -74,7 +73,7 @@ const HARMLESS: &[(i32, &[i32])] = &[
 /// program's memory, where the memory is long enough.
 fn is_harmless(level: i32, name: i32, value: Option<i32>) -> bool {
     match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => value.is_some_and(|bytes| bytes <= 1),
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => matches!(value, Some(0 | 1)),
         // A new socket has these off.
         (
             libc::SOL_SOCKET,
@@ -97,20 +96,29 @@ pub fn setting(fd: RawFd, level: i32, name: i32, value: impl FnOnce() -> Option<
     let value = value();
     if !is_harmless(level, name, value) {
         // Before the option applies: what waits is still the kernel's plain stream then.
-        sockets::pin(fd, PinReason::Option);
-        return false;
+        let is_mark = (level, name) == (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+        let is_empty = sockets::pin(fd, PinReason::Option);
+        let mark = value.filter(|_mark| is_mark && !is_empty);
+        return mark.is_some_and(|mark| {
+            sockets::known(fd).is_some_and(|socket| socket.set_low_mark_later(mark))
+        });
     }
     level == libc::IPPROTO_TCP
         && value.is_some()
         && sockets::known(fd).and_then(|socket| socket.latency_option(name, value)).is_some()
 }
 
-/// After `getsockopt`: the value that the program must see in place of the kernel's.
+/// After `getsockopt`: the value that the program must see in place of the kernel's, `found`.
 #[must_use]
-pub fn value_of(fd: RawFd, level: i32, name: i32) -> Option<i32> {
-    let is_kept = level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK);
-    let socket: Socket = sockets::known(fd).filter(|_socket| is_kept)?;
-    socket.latency_option(name, None)
+pub fn value_of(fd: RawFd, level: i32, name: i32, found: i32) -> Option<i32> {
+    match (level, name) {
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) => {
+            sockets::known(fd)?.latency_option(name, None)
+        }
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => sockets::known(fd)?.low_mark(),
+        (libc::SOL_SOCKET, libc::SO_ERROR) if found == 0 => sockets::known(fd)?.take_error(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +131,7 @@ mod tests {
         assert!(is_harmless(libc::SOL_SOCKET, libc::SO_LINGER, None));
         assert!(is_harmless(libc::SOL_SOCKET, libc::SO_RCVLOWAT, Some(1)));
         assert!(!is_harmless(libc::SOL_SOCKET, libc::SO_RCVLOWAT, Some(2)));
+        assert!(!is_harmless(libc::SOL_SOCKET, libc::SO_RCVLOWAT, Some(-1)), "as many as fit");
         assert!(!is_harmless(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None));
         assert!(is_harmless(libc::SOL_SOCKET, libc::SO_PASSCRED, Some(0)));
         assert!(!is_harmless(libc::SOL_SOCKET, libc::SO_PASSCRED, Some(1)));

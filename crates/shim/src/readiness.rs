@@ -3,6 +3,7 @@
 //! Such a wait is not that of an epoll set: the bytes of its sockets need wakeup bytes from then
 //! on. Signals are held back during a spin, as in [`crate::epoll::wait`].
 
+use crate::connection::seen_ends::{self, END_EVENTS};
 use crate::connection::socket::Socket;
 use crate::connection::socket_state::any_joined;
 use crate::epoll::wait::WAKEUP_NS;
@@ -129,6 +130,18 @@ fn watched(fds: &[pollfd]) -> impl Iterator<Item = Socket> {
 
 /// `poll` and `ppoll`. `may_sleep` is false for a timeout of 0; `real` makes the real wait.
 pub fn poll(
+    fds: &mut [pollfd],
+    may_sleep: bool,
+    real: impl FnOnce(&mut [pollfd], RealWait<'_>) -> i32,
+) -> Waited {
+    let waited = poll_once(fds, may_sleep, real);
+    if any_joined() && fds.iter().any(|one| one.revents & END_EVENTS != 0) {
+        seen_ends::note();
+    }
+    waited
+}
+
+fn poll_once(
     fds: &mut [pollfd],
     may_sleep: bool,
     real: impl FnOnce(&mut [pollfd], RealWait<'_>) -> i32,

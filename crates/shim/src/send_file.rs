@@ -45,7 +45,6 @@ pub fn send_file(
     count: usize,
     write: impl Fn(&[u8]) -> Result<usize, Errno>,
 ) -> SentFile {
-    sockets::pin_found_or_shut_down(from, PinReason::Splice);
     let Some(socket) = sockets::find(out).filter(|_socket| count > 0) else {
         return SentFile::Kernel(Outcome::Kernel);
     };
@@ -60,7 +59,8 @@ pub fn send_file(
     };
     // Bytes of a file without positions could not be put back.
     let Ok(begin) = begin else {
-        socket.pin_or_shut_down(PinReason::Splice);
+        // What lies in the ring of the other direction can still be received.
+        socket.pin(PinReason::Splice);
         return SentFile::Kernel(Outcome::Kernel);
     };
     let (sent, failed) = copy(socket, from, begin, count.min(CALL_BYTES_MAX), write);

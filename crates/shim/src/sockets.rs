@@ -290,6 +290,13 @@ pub fn pin_standard() -> bool {
     !input
 }
 
+/// Pins a descriptor that is a socket of ours, or becomes one now. Whether bytes still lie in its
+/// ring.
+#[must_use]
+pub fn has_bytes_after_pin(fd: RawFd, reason: PinReason) -> bool {
+    find(fd).is_some_and(|socket| !socket.pin(reason) && socket.has_bytes())
+}
+
 /// Pins a descriptor that is a socket of ours, or becomes one now.
 pub fn pin_found(fd: RawFd, reason: PinReason) {
     if let Some(socket) = find(fd) {

@@ -17,7 +17,7 @@ fn is_counted(fd: RawFd) -> bool {
     let socket = sockets::find(fd).expect("a descriptor of accept");
     let outcome = socket.kernel_route_of_send().unwrap();
     if let Outcome::Counted(call) = outcome {
-        call.end(1);
+        call.end(Ok(1));
     }
     matches!(outcome, Outcome::Counted(_))
 }

@@ -80,7 +80,12 @@ pub unsafe extern "C-unwind" fn connect(
     announce();
     // SAFETY: the program keeps the contract of connect(2).
     let result = unsafe { next::connect(fd, address, length) };
-    if result == 0 || matches!(errno::get(), libc::EINPROGRESS | libc::EINTR | libc::EALREADY) {
+    // SAFETY: the call succeeded, so the kernel has read the family.
+    if result == 0 && c_int::from(unsafe { (*address).sa_family }) == libc::AF_UNSPEC {
+        lifecycle::disconnected(fd);
+    } else if result == 0
+        || matches!(errno::get(), libc::EINPROGRESS | libc::EINTR | libc::EALREADY)
+    {
         lifecycle::connected(fd);
     }
     result
@@ -195,7 +200,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize
         && result == 0
         && argument != 0
     {
-        // SAFETY: the kernel has just written the integer that `FIONREAD` points to.
+        // SAFETY: the kernel has just written an integer at the address of these requests.
         unsafe { core::ptr::with_exposed_provenance_mut::<c_int>(argument).write(bytes) };
     }
     result

@@ -19,6 +19,7 @@ use m3ipc_shim::pin::PinReason;
 use m3ipc_shim::readiness::time_left_ns;
 use m3ipc_shim::send_file::{Offset, SentFile, send_file};
 use m3ipc_shim::sockets;
+use m3ipc_shim::splice::splice_from_ring;
 
 /// Messages of one call at most, as in the kernel.
 const MESSAGES_MAX: c_uint = 1024;
@@ -69,14 +70,14 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     errno::count(sent_max as usize)
 }
 
-/// Bytes of the first messages of a list, as a call left them.
+/// Bytes of the first messages of a list, as a call left them; its error where it failed.
 ///
 /// # Safety
-/// The call filled so many messages.
-unsafe fn bytes_of(messages: *const mmsghdr, count: c_int) -> usize {
-    let count = usize::try_from(count).unwrap_or(0);
+/// The call returned `count`, and filled so many messages.
+unsafe fn bytes_of(messages: *const mmsghdr, count: c_int) -> Result<usize, c_int> {
+    let count = usize::try_from(count).map_err(|_negative| errno::get())?;
     // SAFETY: the caller promises the messages.
-    (0..count).map(|index| unsafe { (*messages.add(index)).msg_len } as usize).sum()
+    Ok((0..count).map(|index| unsafe { (*messages.add(index)).msg_len } as usize).sum())
 }
 
 /// Sends messages in one call of the kernel, where the socket has no ring and no message has
@@ -186,7 +187,8 @@ unsafe fn receive_as_given(
     // SAFETY: the caller keeps the contract of recvmmsg(2).
     let got = unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
     if let Outcome::Counted(call) = outcome {
-        call.end(0);
+        // SAFETY: recvmmsg(2) filled the first `got` messages.
+        call.end(unsafe { bytes_of(messages, got) });
     }
     Some(got)
 }
@@ -211,7 +213,14 @@ unsafe fn receive_many(
         };
         // SAFETY: the caller keeps the contract of recvmmsg(2) for each message.
         let got = unsafe { recvmsg(fd, &raw mut message.msg_hdr, call_flags) };
-        let Ok(got) = c_uint::try_from(got) else { return partial(index, errno_before) };
+        let Ok(got) = c_uint::try_from(got) else {
+            if index > 0
+                && let Some(socket) = sockets::known(fd)
+            {
+                socket.keep_error(errno::get());
+            }
+            return partial(index, errno_before);
+        };
         message.msg_len = got;
         if flags & libc::MSG_WAITFORONE != 0 {
             call_flags |= libc::MSG_DONTWAIT;
@@ -244,6 +253,11 @@ pub unsafe extern "C-unwind" fn sendfile(
     offset: *mut off_t,
     count: size_t,
 ) -> ssize_t {
+    if offset.is_null()
+        && let Some(moved) = from_ring(from, out, count, true)
+    {
+        return moved;
+    }
     let errno_before = errno::get();
     let begin = || {
         if offset.is_null() {
@@ -303,11 +317,30 @@ pub unsafe extern "C-unwind" fn splice(
     bytes: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    sockets::pin_found_or_shut_down(from, PinReason::Splice);
-    sockets::pin_found_or_shut_down(to, PinReason::Splice);
+    const FLAGS: c_uint = 0xf;
+    // Bytes for the program, which lie in a ring, are received all the same.
+    sockets::pin_found(to, PinReason::Splice);
+    if from_offset.is_null()
+        && to_offset.is_null()
+        && flags & !FLAGS == 0
+        && let Some(moved) = from_ring(from, to, bytes, flags & libc::SPLICE_F_NONBLOCK == 0)
+    {
+        return moved;
+    }
     announce();
     // SAFETY: the program keeps the contract of splice(2).
     unsafe { next::splice(from, from_offset, to, to_offset, bytes, flags) }
+}
+
+/// Moves bytes of a ring into a pipe; `None` where there are none.
+fn from_ring(from: c_int, to: c_int, bytes: size_t, waits: bool) -> Option<ssize_t> {
+    let write = |bytes: &[u8]| {
+        announce();
+        // SAFETY: the slice is live.
+        errno::result(unsafe { next::write(to, bytes.as_ptr().cast(), bytes.len()) })
+    };
+    let moved = splice_from_ring(from, to, bytes, waits, write)?;
+    Some(moved.map_or_else(|code| errno::fail(code) as ssize_t, errno::bytes))
 }
 
 /// Pins the descriptor of an asynchronous operation, which is the first field of its block.

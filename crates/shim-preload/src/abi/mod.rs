@@ -17,6 +17,7 @@ mod message;
 mod option;
 mod process;
 mod ready;
+mod ready_by_number;
 mod signal;
 mod spawn;
 pub mod stdio;

@@ -51,10 +51,13 @@ pub unsafe extern "C-unwind" fn getsockopt(
     if result == 0
         // SAFETY: getsockopt(2) succeeded, so the length is valid.
         && unsafe { *length } as usize == size_of::<c_int>()
-        && let Some(kept) = options::value_of(fd, level, name)
     {
         // SAFETY: the kernel has just written an integer here.
-        unsafe { value.cast::<c_int>().write_unaligned(kept) };
+        let found = unsafe { value.cast::<c_int>().read_unaligned() };
+        if let Some(kept) = options::value_of(fd, level, name, found) {
+            // SAFETY: as above.
+            unsafe { value.cast::<c_int>().write_unaligned(kept) };
+        }
     }
     result
 }

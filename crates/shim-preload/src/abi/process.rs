@@ -1,4 +1,4 @@
-//! fork and vfork.
+//! fork and vfork, and the end of a process without destructors.
 //!
 //! # Safety
 //! vfork is assembly: its child returns first, on the stack of its parent.
@@ -8,8 +8,9 @@ use super::errno;
 use crate::next;
 use core::ffi::c_int;
 use libc::pid_t;
-use m3ipc_shim::exec;
+use m3ipc_shim::connection::ended;
 use m3ipc_shim::process::{forks, vfork as child};
+use m3ipc_shim::{exec, kernel};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fork() -> pid_t {
@@ -33,6 +34,23 @@ pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
     let pid = unsafe { next::_Fork() };
     exec::after_fork(pid);
     pid
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(status: c_int) -> ! {
+    if !child::in_child() {
+        ended::exit_at_once();
+    }
+    loop {
+        // SAFETY: the call takes an integer, and does not return.
+        let _ = unsafe { kernel::call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    // SAFETY: the same function.
+    unsafe { _exit(status) }
 }
 
 // The child of a vfork returns from here first, on its parent's stack, and overwrites the stack

@@ -31,7 +31,7 @@ fn is_on() -> bool {
 ///
 /// # Safety
 /// `fds` is null or points to `count` entries, which poll(2) may write for `'a`.
-unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
+pub(super) unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
     let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
     let is_slice = is_on() && is_readable(fds, count);
     // SAFETY: the caller promises `count` entries; readable memory is no larger than a slice.
@@ -43,16 +43,16 @@ unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> 
 ///
 /// # Safety
 /// `timeout` is null or points to a time, as ppoll(2) and pselect(2) demand.
-unsafe fn may_sleep(timeout: *const timespec) -> bool {
+pub(super) unsafe fn may_sleep(timeout: *const timespec) -> bool {
     // SAFETY: readable, and the caller promises the rest.
     timeout.is_null() || is_readable(timeout, 1) && nanoseconds(unsafe { &*timeout }) != Some(0)
 }
 
-fn address<T>(value: Option<&T>) -> *const T {
+pub(super) fn address<T>(value: Option<&T>) -> *const T {
     value.map_or(core::ptr::null(), core::ptr::from_ref)
 }
 
-fn finish(waited: Waited) -> c_int {
+pub(super) fn finish(waited: Waited) -> c_int {
     match waited {
         Waited::Ready(count) => errno::count(count),
         Waited::Failed(code) => errno::fail(code),
@@ -169,7 +169,7 @@ unsafe fn copied(set: *const fd_set, words: usize) -> Option<fd_set> {
 ///
 /// # Safety
 /// Each set is null or valid for the words that select(2) reads.
-unsafe fn copies(count: c_int, sets: [*mut fd_set; 3]) -> Option<SelectSets> {
+pub(super) unsafe fn copies(count: c_int, sets: [*mut fd_set; 3]) -> Option<SelectSets> {
     let words = words(count).filter(|_words| is_on())?;
     // SAFETY: the caller promises the sets.
     let copy = |set: *mut fd_set| unsafe { copied(set, words) };
@@ -189,7 +189,7 @@ unsafe fn copies(count: c_int, sets: [*mut fd_set; 3]) -> Option<SelectSets> {
 ///
 /// # Safety
 /// Each set is null or valid for the words that select(2) writes.
-unsafe fn write_back(copies: &SelectSets, sets: [*mut fd_set; 3]) {
+pub(super) unsafe fn write_back(copies: &SelectSets, sets: [*mut fd_set; 3]) {
     let bytes = words(copies.count).unwrap_or(0) * size_of::<c_ulong>();
     for (copy, set) in copies.sets.iter().zip(sets) {
         if let Some(copy) = copy {

@@ -13,6 +13,7 @@ use m3ipc_shim::connection::socket::Socket;
 use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
+use m3ipc_shim::pin::PinReason;
 use m3ipc_shim::process::descriptors::{self, Entry};
 use m3ipc_shim::sockets;
 
@@ -27,7 +28,7 @@ pub fn finish(outcome: Outcome, real: impl FnOnce() -> ssize_t) -> ssize_t {
         Outcome::Kernel => real(),
         Outcome::Counted(call) => {
             let result = real();
-            call.end(usize::try_from(result).unwrap_or(0));
+            call.end(errno::result(result));
             result
         }
     }
@@ -112,6 +113,11 @@ unsafe fn receive_runs(
     finish(socket.receive(buffers, flags), real)
 }
 
+/// The bytes of a receive with one buffer: the kernel moves no more at once, whatever it is given.
+fn bounded(bytes: size_t) -> size_t {
+    bytes.min(0x7fff_f000)
+}
+
 fn length(count: c_int) -> usize {
     usize::try_from(count).unwrap_or(0)
 }
@@ -149,10 +155,17 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, runs: *const iovec, count: c_i
 }
 
 /// The flags of a stream call for `RWF_` flags at the current position; `None` where the kernel
-/// must answer.
-fn flags_of(offset: off_t, flags: c_int) -> Option<c_int> {
-    let is_stream = offset == -1 && flags & !libc::RWF_NOWAIT == 0;
-    is_stream.then_some(if flags == 0 { 0 } else { libc::MSG_DONTWAIT })
+/// must answer. A socket that gets flags which not all kernels have is pinned first.
+fn flags_of(fd: c_int, offset: off_t, flags: c_int) -> Option<c_int> {
+    const IGNORED: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND;
+    if offset != -1 {
+        return None;
+    }
+    if flags & !(IGNORED | libc::RWF_NOWAIT) != 0 {
+        // Bytes of the ring are received all the same.
+        return sockets::has_bytes_after_pin(fd, PinReason::Flag).then_some(0);
+    }
+    Some(if flags & libc::RWF_NOWAIT == 0 { 0 } else { libc::MSG_DONTWAIT })
 }
 
 #[unsafe(no_mangle)]
@@ -165,7 +178,7 @@ pub unsafe extern "C-unwind" fn preadv2(
 ) -> ssize_t {
     // SAFETY: the program keeps the contract of preadv2(2).
     let real = || unsafe { next::preadv2(fd, runs, count, offset, flags) };
-    let Some(flags) = flags_of(offset, flags) else { return real() };
+    let Some(flags) = flags_of(fd, offset, flags) else { return real() };
     // SAFETY: preadv2(2) gets `count` runs.
     unsafe { receive_runs(fd, &Runs::Array(runs, length(count)), flags, real) }
 }
@@ -192,7 +205,7 @@ pub unsafe extern "C-unwind" fn pwritev2(
 ) -> ssize_t {
     // SAFETY: the program keeps the contract of pwritev2(2).
     let real = || unsafe { next::pwritev2(fd, runs, count, offset, flags) };
-    let Some(flags) = flags_of(offset, flags) else { return real() };
+    let Some(flags) = flags_of(fd, offset, flags) else { return real() };
     // SAFETY: pwritev2(2) gets `count` runs.
     unsafe { send_runs(fd, &Runs::Array(runs, length(count)), flags, real) }
 }
@@ -219,7 +232,7 @@ pub unsafe extern "C-unwind" fn recv(
     // SAFETY: the program keeps the contract of recv(2).
     let real = || unsafe { next::recv(fd, buffer, bytes, flags) };
     // SAFETY: one run, which recv(2) may write.
-    unsafe { receive_runs(fd, &Runs::One(run(buffer, bytes)), flags, real) }
+    unsafe { receive_runs(fd, &Runs::One(run(buffer, bounded(bytes))), flags, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -260,7 +273,7 @@ pub unsafe extern "C-unwind" fn recvfrom(
     // SAFETY: the program keeps the contract of recvfrom(2).
     let real = move || unsafe { next::recvfrom(fd, buffer, bytes, flags, from, length) };
     let Some(socket) = sockets::find(fd) else { return real() };
-    let runs = run(buffer, bytes);
+    let runs = run(buffer, bounded(bytes));
     // SAFETY: one run, which recvfrom(2) may write.
     let buffers = unsafe { Buffers::from_raw(runs.as_ptr(), 1) };
     let outcome = socket.receive(buffers, flags);

@@ -6,20 +6,25 @@
 #![allow(non_upper_case_globals, reason = "the numbers' own names")]
 
 use super::errno;
-use super::{epoll, exec, lifecycle, limits, many, message, option, ready, signal, stream};
+use super::{
+    epoll, exec, lifecycle, limits, many, message, option, process, ready, ready_by_number, signal,
+    stream,
+};
 use core::ffi::{c_int, c_long, c_uint};
 use libc::{
     SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup3,
-    SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_execve, SYS_fcntl, SYS_io_uring_setup,
-    SYS_ioctl, SYS_pidfd_getfd, SYS_prctl, SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg,
-    SYS_recvmsg, SYS_rt_sigaction, SYS_seccomp, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg,
-    SYS_sendto, SYS_setsockopt, SYS_socket, SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
+    SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_execve,
+    SYS_exit_group, SYS_fcntl, SYS_getsockopt, SYS_io_uring_setup, SYS_ioctl, SYS_pidfd_getfd,
+    SYS_ppoll, SYS_prctl, SYS_preadv2, SYS_pselect6, SYS_pwritev2, SYS_read, SYS_readv,
+    SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigaction, SYS_seccomp, SYS_sendfile,
+    SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_shutdown, SYS_socket,
+    SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
 };
 use m3ipc_shim::kernel;
-use m3ipc_shim::process::policy;
+use m3ipc_shim::process::policy as settings;
 
 #[cfg(target_arch = "x86_64")]
-use libc::{SYS_dup2, SYS_epoll_wait, SYS_poll};
+use libc::{SYS_dup2, SYS_epoll_create, SYS_epoll_wait, SYS_poll, SYS_select};
 
 /// Calls that this machine does not have, with numbers of no call.
 #[cfg(target_arch = "aarch64")]
@@ -28,10 +33,14 @@ const SYS_dup2: c_long = c_long::MIN;
 const SYS_epoll_wait: c_long = c_long::MIN + 1;
 #[cfg(target_arch = "aarch64")]
 const SYS_poll: c_long = c_long::MIN + 2;
+#[cfg(target_arch = "aarch64")]
+const SYS_epoll_create: c_long = c_long::MIN + 3;
+#[cfg(target_arch = "aarch64")]
+const SYS_select: c_long = c_long::MIN + 4;
 
 /// Whether a call has a hook.
 extern "C" fn has_hook(number: c_long) -> bool {
-    policy::is_on()
+    settings::is_on()
         && matches!(
             number,
             SYS_read
@@ -64,6 +73,16 @@ extern "C" fn has_hook(number: c_long) -> bool {
                 | SYS_epoll_wait
                 | SYS_epoll_pwait
                 | SYS_poll
+                | SYS_ppoll
+                | SYS_select
+                | SYS_pselect6
+                | SYS_epoll_create
+                | SYS_epoll_pwait2
+                | SYS_preadv2
+                | SYS_pwritev2
+                | SYS_shutdown
+                | SYS_getsockopt
+                | SYS_exit_group
                 | SYS_execve
                 | SYS_pidfd_getfd
                 | SYS_io_uring_setup
@@ -81,6 +100,11 @@ fn uint(word: usize) -> c_uint {
 /// An integer argument.
 fn int(word: usize) -> c_int {
     uint(word).cast_signed()
+}
+
+/// An offset in a file.
+fn offset(word: usize) -> libc::off_t {
+    word.cast_signed() as libc::off_t
 }
 
 /// A pointer argument.
@@ -103,7 +127,7 @@ unsafe extern "C-unwind" fn by_name(
     e: usize,
     f: usize,
 ) -> c_long {
-    if number == SYS_io_uring_setup && policy::refuses_uring() {
+    if number == SYS_io_uring_setup && settings::refuses_uring() {
         return errno::fail(libc::ENOSYS).into();
     }
     // SAFETY: the program keeps the contract of the call of this number.
@@ -119,6 +143,12 @@ unsafe extern "C-unwind" fn by_name(
             }
             SYS_sendmsg => long(message::sendmsg(int(a), pointer(b), int(c))),
             SYS_recvmsg => long(message::recvmsg(int(a), pointer(b), int(c))),
+            // The upper half of the offset, which is the fifth word, has no bits left.
+            SYS_preadv2 => long(stream::preadv2(int(a), pointer(b), int(c), offset(d), int(f))),
+            SYS_pwritev2 => long(stream::pwritev2(int(a), pointer(b), int(c), offset(d), int(f))),
+            SYS_pselect6 => ready_by_number::pselect6([a, b, c, d, e, f]).into(),
+            SYS_ppoll => ready_by_number::ppoll([a, b, c, d, e, f]).into(),
+            SYS_exit_group => process::_exit(int(a)),
             SYS_sendfile => long(many::sendfile(int(a), int(b), pointer(c), d)),
             SYS_splice => long(many::splice(int(a), pointer(b), int(c), pointer(d), e, uint(f))),
             SYS_prctl | SYS_seccomp => limits::limit_by_number(number, [a, b, c, d, e, f]),
@@ -165,6 +195,13 @@ unsafe fn by_name_small(number: c_long, [a, b, c, d, e]: [usize; 5]) -> Option<c
             SYS_epoll_wait => epoll::epoll_wait(int(a), pointer(b), int(c), int(d)),
             SYS_epoll_pwait => epoll::epoll_pwait(int(a), pointer(b), int(c), int(d), pointer(e)),
             SYS_poll => ready::poll(pointer(a), b as libc::nfds_t, int(c)),
+            SYS_select => ready::select(int(a), pointer(b), pointer(c), pointer(d), pointer(e)),
+            SYS_epoll_create => epoll::epoll_create(int(a)),
+            SYS_epoll_pwait2 => {
+                epoll::epoll_pwait2(int(a), pointer(b), int(c), pointer(d), pointer(e))
+            }
+            SYS_shutdown => lifecycle::shutdown(int(a), int(b)),
+            SYS_getsockopt => option::getsockopt(int(a), int(b), int(c), pointer(d), pointer(e)),
             SYS_execve => exec::execve(pointer(a), pointer(b), pointer(c)),
             SYS_pidfd_getfd => lifecycle::pidfd_getfd(int(a), int(b), uint(c)),
             _ => return None,

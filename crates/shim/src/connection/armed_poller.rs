@@ -15,7 +15,7 @@ use crate::memory::layout::{POLLER_BYTES, POLLER_FILE_BYTES, POLLERS_MAX, SLOTS_
 use crate::memory::user_directory::{Name, UserDirectory};
 use crate::memory::window::{OwnPollers, PairMemory, PollersCell};
 use crate::protocol::armed::{self, GENERATION_SHIFT, awake};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::fork_generation;
 
 /// The word that counts sleepers: generation above, sleepers below.
@@ -44,6 +44,8 @@ const _: () = assert!(SLOTS_MAX == 1 << POLLER_SHIFT);
 static OWN: PollersCell = PollersCell::new();
 /// The fork generation in which a thread opened, or opens, the file of [`OWN`].
 static OPENED_IN: AtomicU32 = AtomicU32::new(0);
+/// The process that has [`OWN`]; 0 before there are any.
+static OWNER: AtomicI32 = AtomicI32::new(0);
 
 /// The pollers of this process; opens their file once in each process.
 fn own() -> Option<OwnPollers> {
@@ -62,13 +64,25 @@ fn own() -> Option<OwnPollers> {
         directory.create(name, POLLER_FILE_BYTES)
     });
     let pollers = OwnPollers::map(&file.ok()?).ok()?;
-    release_stale(pollers);
+    release_all(pollers);
+    OWNER.store(process::id(), Ordering::Relaxed);
     OWN.set(pollers)
 }
 
-/// Releases all pollers of a file that was just opened: a program before an exec, or a dead process
-/// of the same number, left them.
-fn release_stale(pollers: OwnPollers) {
+/// This process ends: from now on senders send wakeup bytes, which the kernel refuses after the
+/// end. Whether this process has pollers, and is not a child of the one that has them.
+pub(super) fn end_all() -> bool {
+    let owner = OWNER.load(Ordering::Relaxed);
+    let Some(pollers) = OWN.get().filter(|_pollers| owner != 0 && owner == process::id()) else {
+        return false;
+    };
+    release_all(pollers);
+    true
+}
+
+/// Releases all pollers of the file of this process. A program before an exec, or a dead process of
+/// the same number, may have left them.
+fn release_all(pollers: OwnPollers) {
     for poller in 0..POLLERS_MAX {
         let state = pollers.word(poller * POLLER_BYTES + STATE);
         let seen = state.load(Ordering::Relaxed);

@@ -9,10 +9,12 @@
 //! Of two ends that are closed at the same moment, the later one finds both gone. An end counts as
 //! gone when the kernel knows no socket of its cookie that a process has.
 
+use super::armed_poller;
 use super::pairs::{self, PairEnd};
 use super::ring_half::Direction;
 use super::socket_state::{SocketState, any_joined, half_of};
 use super::sweep;
+use crate::kernel;
 use crate::kernel::ready::poll_now;
 use crate::memory::user_directory::{Name, UserDirectory};
 use crate::process::descriptors::{self, Entry};
@@ -68,11 +70,25 @@ fn remove_ended() {
     }
 }
 
+/// The process ends, with whatever call: no sender relies on its event loops any more, and the
+/// kernel resets the connections with unread bytes that it does not know.
+pub fn exit_at_once() {
+    if !any_joined() || !armed_poller::end_all() || limits::are_on() {
+        return;
+    }
+    for socket in descriptors::sockets().filter(|socket| !socket.is_unix()) {
+        if socket.is_armed() && socket.has_unsignalled_at_once() == Some(true) {
+            kernel::socket::reset_on_close(socket.fd());
+        }
+    }
+}
+
 /// The process exits: removes the memory of its pairs whose peer is gone.
 ///
 /// Another process may have the end, too. It maps the pair, or it executes a program that finds an
 /// end of the stream in the kernel and no ring: a pair with anything to receive stays.
 pub fn exit() {
+    exit_at_once();
     if limits::are_on() || !any_joined() {
         return;
     }

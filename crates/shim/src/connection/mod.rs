@@ -31,6 +31,7 @@ mod rest;
 pub mod ring_extent;
 mod ring_half;
 mod route;
+pub mod seen_ends;
 mod send;
 pub mod sock_diag;
 pub mod socket;

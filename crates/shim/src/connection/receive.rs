@@ -87,6 +87,11 @@ pub struct ReceiveMemory {
     pub refusals: Refusals,
     /// An error of the kernel, behind bytes that arrived before it; 0 is none.
     kept_error: AtomicU64,
+    /// Not 0: a receive has reported that the peer ended with unread bytes.
+    told_reset: AtomicU32,
+    /// The `SO_RCVLOWAT` that the program set while bytes lay in the ring; 0 is none. The kernel
+    /// gets it when they are taken: it would count their wakeup byte alone.
+    pub low_mark: AtomicU32,
     /// The slot word that the half is to have; 0 is none.
     pub wanted_slot: AtomicU64,
     /// The ends of the sender's rests, as far as this end knows.
@@ -104,6 +109,8 @@ impl ReceiveMemory {
             passes: AtomicU32::new(0),
             refusals: Refusals::new(),
             kept_error: AtomicU64::new(0),
+            told_reset: AtomicU32::new(0),
+            low_mark: AtomicU32::new(0),
             wanted_slot: AtomicU64::new(0),
             returns: AtomicU64::new(0),
             reservation: Reservation::new(),
@@ -119,6 +126,11 @@ impl ReceiveMemory {
     pub fn take_error(&self) -> Option<Errno> {
         let kept = self.kept_error.swap(0, Ordering::Relaxed);
         (kept != 0).then(|| i32::try_from(kept).unwrap_or(libc::EIO))
+    }
+
+    /// Whether this receive is the first to report that the peer ended with unread bytes.
+    pub fn tells_reset(&self) -> bool {
+        self.told_reset.swap(1, Ordering::Relaxed) == 0
     }
 
     /// Whether an error waits for the next call.
@@ -154,6 +166,8 @@ impl ReceiveMemory {
         self.spin.reset();
         self.sleeps.store(0, Ordering::Relaxed);
         self.kept_error.store(0, Ordering::Relaxed);
+        self.told_reset.store(0, Ordering::Relaxed);
+        self.low_mark.store(0, Ordering::Relaxed);
         self.wanted_slot.store(0, Ordering::Relaxed);
         self.returns.store(0, Ordering::Relaxed);
         self.reservation.forget();
@@ -331,7 +345,7 @@ pub fn receive(
     let total = cursor.left();
     let ReceiveOptions { flags, spin_ns, .. } = options;
     let mut call = Receiver { half, memory, options, cursor };
-    let (mut rounds, mut left) = (0_u32, total);
+    let (mut rounds, mut left, mut began_ns) = (0_u32, total, 0);
     loop {
         if let Some(outcome) = call.attempt(total) {
             return outcome;
@@ -352,10 +366,7 @@ pub fn receive(
         if rounds > SLEEPS_MAX {
             return disconnect(half.fd);
         }
-        // The kernel knows timeouts, signals, ends and errors.
-        let mut byte = [0];
-        let mut run = [Buffers::run(&mut byte)];
-        match socket::receive_sleeping(half.fd, &Buffers::from_mut(&mut run), libc::MSG_PEEK) {
+        match sleep(half.fd, &mut began_ns) {
             // Another thread closed the socket meanwhile, and its pair is out of reach.
             _ if half.half.is_blank() => return done_or(total - left, Outcome::Kernel),
             Ok(_) => {}
@@ -365,6 +376,26 @@ pub fn receive(
             Err(errno) => call.keep_error(errno),
         }
     }
+}
+
+/// Sleeps until the socket is readable. The kernel knows timeouts, signals, ends and errors. A time
+/// limit is that of the call, which may sleep again and again: `began_ns` is the time of its first
+/// sleep, or 0.
+fn sleep(fd: RawFd, began_ns: &mut u64) -> Result<usize, Errno> {
+    let now_ns = m3ipc_sys::monotonic_ns();
+    if *began_ns != 0
+        && let Ok(limit_ns @ 1..) = socket::time_option_ns(fd, libc::SO_RCVTIMEO)
+    {
+        let left_ns = limit_ns.saturating_sub(now_ns.saturating_sub(*began_ns));
+        return match socket::wait_sleeping(fd, left_ns)? {
+            0 => Err(libc::EAGAIN),
+            _ => Ok(0),
+        };
+    }
+    *began_ns = now_ns;
+    let mut byte = [0];
+    let mut run = [Buffers::run(&mut byte)];
+    socket::receive_sleeping(fd, &Buffers::from_mut(&mut run), libc::MSG_PEEK)
 }
 
 fn done_or(got: usize, other: Outcome) -> Outcome {

@@ -6,7 +6,8 @@ use super::bulk::BulkWindow;
 use super::idle_rings;
 use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
-use super::socket_state::SocketId;
+use super::seen_ends;
+use super::socket_state::{SUSPECT, SocketId};
 use super::unannounced;
 use super::wakeup_share::WakeupShare;
 use crate::buffers::{Buffers, IovCursor, no_runs};
@@ -29,10 +30,10 @@ use std::os::fd::RawFd;
 const CHUNK_BYTES: usize = 16 * 1024;
 /// A message of so many bytes costs the kernel hardly more than a wakeup byte.
 const SMALL_BYTES: usize = 2048;
+/// The time in which the kernel of a peer that is gone answers a wakeup byte.
+const ANSWER_NS: u32 = 1_000_000;
 /// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
 const STALE_SENDS: u64 = 8;
-/// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
-pub const SUSPECT: u64 = u64::MAX;
 
 /// A sender's side of one direction, for one call.
 #[derive(Debug)]
@@ -69,8 +70,9 @@ pub struct Sender<'a> {
     pub always_wake: bool,
     /// Whether the first send after the peer's end fails, as on Unix sockets.
     pub is_unix: bool,
-    /// The head that the last send saw, and the number of sends that saw the same head.
-    pub progress: &'a [AtomicU64; 2],
+    /// The head that the last send saw, the number of sends that saw the same head, and the ends
+    /// that this process had seen.
+    pub progress: &'a [AtomicU64; 3],
 }
 
 impl HalfView for Sender<'_> {
@@ -108,16 +110,18 @@ enum Put {
     Full,
     /// The kernel carries the message itself.
     ByKernel,
-    /// The kernel refuses a wakeup byte.
-    Refused(Errno),
+    /// The kernel refuses the wakeup byte of a last piece of so many bytes.
+    Refused(Errno, usize),
 }
 
 /// The peer, as the kernel sees it.
 enum PeerState {
     Alive,
-    /// The peer ended its own sending, or everything: a wakeup byte finds out which.
+    /// The peer ended its own sending, or everything.
     Ending,
     Gone,
+    /// Gone with bytes that it has not read.
+    Reset,
 }
 
 impl Sender<'_> {
@@ -159,21 +163,26 @@ impl Sender<'_> {
             counters::add(Counter::Downgrades, 1);
             return self.kernel_call();
         }
-        let force = match self.peer_state() {
-            PeerState::Alive => self.always_wake,
-            PeerState::Ending => true,
+        match self.peer_state() {
+            PeerState::Alive => {}
+            PeerState::Ending => {
+                // The kernel alone knows what becomes of a message from now on.
+                self.switch_to_kernel();
+                return self.kernel_call();
+            }
             PeerState::Gone => return Outcome::Kernel,
-        };
-        let put = self.put(&mut cursor, flags, force);
+            PeerState::Reset => return Outcome::Failed(libc::ECONNRESET),
+        }
+        let put = self.put(&mut cursor, flags);
         let sent = total - cursor.left();
         counters::add(Counter::RingBytes, sent as u64);
         match put {
             Err(Corrupt) => disconnect(self.fd),
             Ok(Put::All) => Outcome::Done(total),
-            Ok(Put::Refused(_)) if sent > CHUNK_BYTES => Outcome::Done(sent - CHUNK_BYTES),
+            Ok(Put::Refused(_, piece)) if sent > piece => Outcome::Done(sent - piece),
             // The real call reports it once more, with its signal.
-            Ok(Put::Refused(libc::EPIPE)) => Outcome::Kernel,
-            Ok(Put::Refused(errno)) => Outcome::Failed(errno),
+            Ok(Put::Refused(libc::EPIPE, _)) => Outcome::Kernel,
+            Ok(Put::Refused(errno, _)) => Outcome::Failed(errno),
             Ok(Put::ByKernel) => {
                 self.switch_to_kernel();
                 // The kernel answers for the peer; the next head counts as progress.
@@ -250,6 +259,19 @@ impl Sender<'_> {
         (!self.in_ring() && !switch(&self.half)).then(|| self.kernel_call())
     }
 
+    /// Leaves the ring for one call of the program, as it is.
+    pub fn send_by_kernel(&self) -> Outcome {
+        if !self.is_sealed() {
+            let limit = CallLimit::new(self.fd, 0, Direction::Send);
+            let held = lock::take(self.half.word(half::SEND_LOCK), || limit.ns());
+            if let (true, LockResult::Held(_)) = (self.in_ring(), &held) {
+                self.switch_to_kernel();
+            }
+            return if self.in_ring() { disconnect(self.fd) } else { self.kernel_call() };
+        }
+        self.kernel_call()
+    }
+
     /// The program's own call goes through the kernel. It counts as under way from now on: under
     /// the lock, where there is one.
     fn kernel_call(&self) -> Outcome {
@@ -261,16 +283,22 @@ impl Sender<'_> {
     #[inline]
     fn peer_state(&self) -> PeerState {
         let head = self.load(half::HEAD);
-        let [last_head, stale] = self.progress;
+        let [last_head, stale, ends] = self.progress;
         let moved = last_head.swap(head, Ordering::Relaxed) != head;
         let seen = stale.load(Ordering::Relaxed);
+        let now = seen_ends::count();
+        let is_told = ends.load(Ordering::Relaxed) != now;
+        if is_told {
+            ends.store(now, Ordering::Relaxed);
+        }
         if moved && seen != SUSPECT {
             stale.store(0, Ordering::Relaxed);
-            return PeerState::Alive;
-        }
-        if seen != SUSPECT {
+            if !is_told {
+                return PeerState::Alive;
+            }
+        } else if seen != SUSPECT {
             stale.store(seen + 1, Ordering::Relaxed);
-            if !self.is_unix && !seen.is_multiple_of(STALE_SENDS) {
+            if !self.is_unix && !is_told && !seen.is_multiple_of(STALE_SENDS) {
                 return PeerState::Alive;
             }
         }
@@ -281,9 +309,29 @@ impl Sender<'_> {
         if events & (libc::POLLHUP | libc::POLLERR) != 0 {
             PeerState::Gone
         } else if events & libc::POLLRDHUP != 0 {
-            PeerState::Ending
+            self.ending_peer(is_told)
         } else {
             PeerState::Alive
+        }
+    }
+
+    /// The peer sends no more. It may be gone with bytes of the ring that the kernel does not know:
+    /// their wakeup byte gets the kernel's answer before another message.
+    #[cold]
+    fn ending_peer(&self, is_told: bool) -> PeerState {
+        if !self.half.has_unsignalled() || unannounced::signal(&self.half, self.fd).is_none() {
+            return PeerState::Ending;
+        }
+        let events = ready::poll_for(self.fd, 0, ANSWER_NS);
+        if events & (libc::POLLHUP | libc::POLLERR) == 0 {
+            PeerState::Ending
+        } else if is_told && !self.is_unix && self.id.state().receives.tells_reset() {
+            // The program knew of the end before this message. The kernel's own error, which this
+            // one replaces, is that of a later message.
+            let _ = socket::option(self.fd, libc::SOL_SOCKET, libc::SO_ERROR);
+            PeerState::Reset
+        } else {
+            PeerState::Gone
         }
     }
 
@@ -317,7 +365,7 @@ impl Sender<'_> {
         slot != 0 && self.peer_poller.is_awake(self.memory, slot)
     }
 
-    fn put(&self, cursor: &mut IovCursor<'_>, flags: i32, force: bool) -> Result<Put, Corrupt> {
+    fn put(&self, cursor: &mut IovCursor<'_>, flags: i32) -> Result<Put, Corrupt> {
         let (mut waited, mut rests) = (flags & libc::MSG_DONTWAIT != 0, false);
         let total = cursor.left();
         let cpu = u64::from(m3ipc_sys::current_cpu());
@@ -325,7 +373,7 @@ impl Sender<'_> {
         loop {
             let ring = self.ring()?;
             // Later the ring has a part of the message.
-            if !force && cursor.left() == total && self.prefers_kernel(ring, total) {
+            if !self.always_wake && cursor.left() == total && self.prefers_kernel(ring, total) {
                 return Ok(Put::ByKernel);
             }
             let ring = self.extent.fit(&self.half, self.ring_bytes_max, ring, cursor.left());
@@ -335,13 +383,16 @@ impl Sender<'_> {
             let most = (ring.size - ring.filled).min(CHUNK_BYTES);
             let bytes = self.half.write(ring, cursor, most);
             if bytes > 0 {
-                match publish(self, ring.tail.wrapping_add(bytes as u64), force) {
+                match publish(self, ring.tail.wrapping_add(bytes as u64), self.always_wake) {
                     Ok(Published::Signalled) => counters::add(Counter::Wakeups, 1),
                     Ok(Published::Spared | Published::Offered) => {
                         counters::add(Counter::WakeupsSpared, 1)
                     }
                     Ok(Published::Full) => {}
-                    Err(errno) => return Ok(Put::Refused(errno)),
+                    Err(errno) => {
+                        self.withdraw(ring, errno);
+                        return Ok(Put::Refused(errno, bytes));
+                    }
                 }
                 if let Some(share) = self.share {
                     let wakeups = self.load(half::WAKEUPS);
@@ -365,6 +416,16 @@ impl Sender<'_> {
             if !self.spin_for_room(ring) {
                 waited = true;
             }
+        }
+    }
+
+    /// Takes bytes back that a peer which is gone can no longer receive: they were never sent.
+    #[cold]
+    fn withdraw(&self, before: RingState, errno: Errno) {
+        if matches!(errno, libc::EPIPE | libc::ECONNRESET)
+            && self.load(half::HEAD).wrapping_sub(before.head) <= before.filled as u64
+        {
+            self.store(half::TAIL, before.tail);
         }
     }
 

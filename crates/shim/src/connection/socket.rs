@@ -3,6 +3,7 @@
 //! A hook resolves a descriptor once and passes the socket forward. Every call here either does the
 //! work, or answers [`Outcome::Kernel`]: the caller then makes the real call.
 
+mod kept;
 mod leave;
 mod past_ring;
 
@@ -10,7 +11,7 @@ use super::address::SocketName;
 use super::armed_poller::ArmedPoller;
 use super::receive::{ReceiveHalf, ReceiveOptions, receive};
 use super::ring_half::Direction;
-use super::send::{SUSPECT, Sender};
+use super::send::Sender;
 use super::socket_state::{SocketId, SocketState, half_of, phase};
 use super::upgrade;
 use crate::buffers::{Buffers, IovCursor};
@@ -42,6 +43,22 @@ const RECEIVE_FLAGS: i32 = libc::MSG_DONTWAIT
     | libc::MSG_TRUNC
     | libc::MSG_NOSIGNAL
     | libc::MSG_CMSG_CLOEXEC;
+
+/// Flags that no receive from a stream heeds: names that <sys/socket.h> has for sends, and for other
+/// sockets.
+const IGNORED_FLAGS: i32 = libc::MSG_DONTROUTE
+    | libc::MSG_CTRUNC
+    | 0x10 // MSG_PROXY
+    | libc::MSG_EOR
+    | libc::MSG_FIN
+    | libc::MSG_SYN
+    | libc::MSG_CONFIRM
+    | libc::MSG_RST
+    | libc::MSG_MORE
+    | libc::MSG_WAITFORONE
+    | 0x4_0000 // MSG_BATCH
+    | libc::MSG_ZEROCOPY
+    | libc::MSG_FASTOPEN;
 
 /// A socket that has, or may get, a pair.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +184,7 @@ impl Socket {
             self.pin(PinReason::Flag);
             return Outcome::Kernel;
         }
-        let Some(buffers) = buffers else { return Outcome::Kernel };
+        let Some(buffers) = buffers else { return self.send_by_kernel() };
         if flags & !SEND_FLAGS != 0 {
             self.pin(PinReason::Flag);
             return Outcome::Kernel;
@@ -187,6 +204,13 @@ impl Socket {
         }
         self.sender(end, &now)
             .send(&buffers, flags, |half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
+    }
+
+    /// A send that the kernel refuses, or of which it takes a part: the ring knows no such call.
+    #[cold]
+    fn send_by_kernel(&self) -> Outcome {
+        let Some(end) = self.state.joined_end() else { return Outcome::Kernel };
+        self.sender(end, &settings::current()).send_by_kernel()
     }
 
     /// Joins the pair before the first data call (for tests whose connections carry few messages).
@@ -305,8 +329,19 @@ impl Socket {
         is_unused.then(|| self.through_kernel(Direction::Receive))
     }
 
+    /// The flags of a receive that change what it does. A Unix socket has no error queue.
+    fn heeded(&self, flags: i32) -> i32 {
+        let flags = flags & !IGNORED_FLAGS;
+        if flags & libc::MSG_ERRQUEUE != 0 && self.is_unix() {
+            flags & !libc::MSG_ERRQUEUE
+        } else {
+            flags
+        }
+    }
+
     /// `recv`, `read`, `readv`, `recvmsg`. `MSG_PEEK` with `MSG_WAITALL` returns what is there.
     pub fn receive(&self, buffers: Option<Buffers<'_>>, flags: i32) -> Outcome {
+        let flags = self.heeded(flags);
         // The error queue is no part of the stream.
         if flags & libc::MSG_ERRQUEUE != 0 {
             return Outcome::Kernel;
@@ -343,6 +378,7 @@ impl Socket {
         let options = ReceiveOptions { flags, ..options };
         let from = ReceiveHalf { half, fd: self.fd, end };
         let outcome = receive(from, &state.receives, cursor, options);
+        self.set_low_mark(&half);
         self.note_end(outcome, half.load(half::REASON), end)
     }
 
@@ -353,6 +389,7 @@ impl Socket {
         flags: i32,
         has_control: bool,
     ) -> Outcome {
+        let flags = self.heeded(flags);
         let is_plain = flags & !RECEIVE_FLAGS == 0 && !limits::are_on();
         if has_control && self.state.phase() == phase::UNSEEN {
             self.state.search.had_control.store(1, Ordering::Relaxed);
@@ -392,13 +429,6 @@ impl Socket {
             && (waits || has_bytes_only())
     }
 
-    /// Keeps an error of the kernel for the next receive: this one returns bytes.
-    pub fn keep_error(&self, errno: i32) {
-        if !matches!(errno, libc::EAGAIN | libc::EINTR) {
-            self.state.receives.keep_error(errno);
-        }
-    }
-
     /// The peer's name, as `recvfrom` reports it: a TCP socket reports none.
     #[must_use]
     pub fn peer_name(&self) -> Option<SocketName> {
@@ -407,26 +437,28 @@ impl Socket {
 
     /// Looks at the outcome of a receive for the end of the stream.
     fn note_end(&self, outcome: Outcome, reason: u64, end: pairs::PairEnd) -> Outcome {
-        let [_last_head, stale] = &self.state.progress;
         let mut outcome = outcome;
         if outcome == Outcome::Done(0)
-            && stale.load(Ordering::Relaxed) != SUSPECT
             && reason != PinReason::Ended as u64
             && half_of(end, Direction::Send).has_unsignalled()
+            && !self.kernel_knows_reset()
+            && self.state.receives.tells_reset()
         {
             // The peer ended without reading bytes that the kernel does not know: no orderly end.
             outcome = Outcome::Failed(libc::ECONNRESET);
         }
-        let is_end = match outcome {
-            Outcome::Done(bytes) => bytes == 0,
-            Outcome::Failed(errno) => !matches!(errno, libc::EAGAIN | libc::EINTR),
-            Outcome::Kernel | Outcome::Counted(_) => false,
-        };
-        if is_end {
-            // The program knows of the end: its next send must fail as the kernel's would.
-            stale.store(SUSPECT, Ordering::Relaxed);
+        match outcome {
+            Outcome::Done(bytes) => self.state.note_received(Ok(bytes)),
+            Outcome::Failed(errno) => self.state.note_received(Err(errno)),
+            Outcome::Kernel | Outcome::Counted(_) => {}
         }
         outcome
+    }
+
+    /// Whether the kernel itself reports that the peer ended without reading all bytes. A Unix
+    /// socket hangs up in any case.
+    fn kernel_knows_reset(&self) -> bool {
+        !self.is_unix() && ready::poll_now(self.fd, 0) & (libc::POLLHUP | libc::POLLERR) != 0
     }
 
     /// The program's own call, of a socket of which the kernel was asked for nothing.
@@ -547,36 +579,5 @@ impl Socket {
     /// Says whether an epoll set has the socket edge-triggered.
     pub fn set_edge_triggered(&self, on: bool) {
         self.state.set_edge_triggered(on);
-    }
-
-    /// `TCP_NODELAY` or `TCP_CORK` of a socket with a ring: stores `set`, and returns the value for
-    /// the program. `None` where the kernel must be asked.
-    pub fn latency_option(&self, option: i32, set: Option<i32>) -> Option<i32> {
-        let word = match option {
-            libc::TCP_NODELAY => half::LATENCY[0],
-            libc::TCP_CORK => half::LATENCY[1],
-            _ => return None,
-        };
-        let end = self.state.joined_end()?;
-        if self.state.is_unix() {
-            return None;
-        }
-        let half = half_of(end, Direction::Send);
-        let is_kept = if option == libc::TCP_NODELAY {
-            half.load(half::AT_ONCE) != 0
-        } else {
-            half.has_ring()
-        };
-        // One direction alone left its ring; the other may use its own.
-        let is_alone = [PinReason::Bulk, PinReason::Wakeups]
-            .iter()
-            .any(|reason| half.load(half::REASON) == *reason as u64);
-        if !is_kept || (half.load(half::PINNED) != 0 && !is_alone) {
-            return None;
-        }
-        if let Some(value) = set {
-            half.store(word, u64::from(value != 0));
-        }
-        Some(i32::from(half.load(word) != 0))
     }
 }

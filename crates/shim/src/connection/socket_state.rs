@@ -23,6 +23,7 @@ use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
 use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
+use super::seen_ends;
 use super::used_states::{self, SOCKETS_MAX};
 use super::wakeup_share::WakeupShare;
 use crate::kernel::process;
@@ -85,8 +86,9 @@ pub struct SocketState {
     /// The wakeup bytes of its messages.
     pub(super) share: WakeupShare,
     pub(super) send_refusals: Refusals,
-    /// The head that the last send saw, and the number of sends that saw the same head.
-    pub(super) progress: [AtomicU64; 2],
+    /// The head that the last send saw, the number of sends that saw the same head, and the ends
+    /// that this process had seen.
+    pub(super) progress: [AtomicU64; 3],
     pub(super) receives: ReceiveMemory,
     /// Not 0: see [`unannounced`](super::unannounced).
     pub(super) unannounced: AtomicU32,
@@ -118,6 +120,9 @@ pub struct SwitchGaps {
     left: AtomicU32,
     gap: AtomicU32,
 }
+
+/// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
+pub(super) const SUSPECT: u64 = u64::MAX;
 
 /// Sends between two attempts at most.
 const GAP_MAX: u32 = 64;
@@ -173,7 +178,7 @@ const fn empty() -> SocketState {
         bulk: BulkWindow::new(),
         share: WakeupShare::new(),
         send_refusals: Refusals::new(),
-        progress: [const { word64() }; 2],
+        progress: [const { word64() }; 3],
         receives: ReceiveMemory::new(),
         unannounced: word32(),
         sending_fd: AtomicI32::new(0),
@@ -275,6 +280,7 @@ impl SocketState {
         self.search.had_control.store(0, Ordering::Relaxed);
         self.progress[0].store(u64::MAX, Ordering::Relaxed);
         self.progress[1].store(0, Ordering::Relaxed);
+        self.progress[2].store(seen_ends::count(), Ordering::Relaxed);
         self.joining.store(0, Ordering::Relaxed);
         self.extent.forget();
         self.bulk.reset();
@@ -509,12 +515,12 @@ mod tests {
         half.store(half::SENDING, 1);
 
         let own = KernelCall::begin(id, Direction::Send);
-        late.end(10);
-        late_of_pair.end(10);
+        late.end(Ok(10));
+        late_of_pair.end(Ok(10));
         assert!(id.state().has_calls_in_kernel(Direction::Send), "its own call is under way");
         assert_eq!((half.load(half::SENDING), half.load(half::KERNEL)), (1, 0));
-        KernelCall::of_pair(id, id.state().generation()).end(7);
-        own.end(7);
+        KernelCall::of_pair(id, id.state().generation()).end(Ok(7));
+        own.end(Ok(7));
         assert!(!id.state().has_calls_in_kernel(Direction::Send));
         assert_eq!((half.load(half::SENDING), half.load(half::KERNEL)), (0, 7));
         id.state().free();

@@ -142,26 +142,38 @@ fn announce_held(
     if state.peer_poller.is_delivered(memory, slot) {
         return true;
     }
-    let wakeups = half.word(half::WAKEUPS);
-    wakeups.fetch_add(1, Ordering::SeqCst);
-    wakeups.fence_after_update(); // pairs with `settle`, which rearms suppression in between
-    // A receiver that has taken all bytes leaves no wakeup byte: it saw the count, or is seen here.
-    let has_bytes = half.ring().is_ok_and(|ring| ring.filled > 0);
-    if has_bytes {
-        state.peer_poller.withdraw(memory, slot);
-    }
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    let sent = if has_bytes { socket::send_bytes(fd, &[0], flags).map(drop) } else { Ok(()) };
-    if !has_bytes || sent.is_err() {
-        wakeups.fetch_sub(1, Ordering::SeqCst);
-    }
-    let is_lost = sent.is_err_and(loses_event);
+    let sent = signal_after(half, fd, || state.peer_poller.withdraw(memory, slot));
+    let is_lost = sent.is_some_and(|sent| sent.is_err_and(loses_event));
     if is_lost && note(id, fd) {
         let stamp = || half.store(half::STAMP, monotonic_ns());
         // Where a thread of the receiver sleeps now, its wakeup is the next send's.
         state.peer_poller.offer(memory, slot, stamp);
     }
     !is_lost
+}
+
+/// Sends a wakeup byte for the bytes in the ring, under the sender's lock; `None` where there are
+/// none.
+pub(super) fn signal(half: &RingHalf, fd: RawFd) -> Option<Result<(), Errno>> {
+    signal_after(half, fd, || ())
+}
+
+/// The same; `prepare` comes before the wakeup byte can be seen.
+fn signal_after(half: &RingHalf, fd: RawFd, prepare: impl FnOnce()) -> Option<Result<(), Errno>> {
+    let wakeups = half.word(half::WAKEUPS);
+    wakeups.fetch_add(1, Ordering::SeqCst);
+    wakeups.fence_after_update(); // pairs with `settle`, which rearms suppression in between
+    // A receiver that has taken all bytes leaves no wakeup byte: it saw the count, or is seen here.
+    let has_bytes = half.ring().is_ok_and(|ring| ring.filled > 0);
+    let sent = has_bytes.then(|| {
+        prepare();
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        socket::send_bytes(fd, &[0], flags).map(drop)
+    });
+    if sent != Some(Ok(())) {
+        wakeups.fetch_sub(1, Ordering::SeqCst);
+    }
+    sent
 }
 
 /// Whether the receiver learns of its bytes from no event of its kernel where a wakeup byte failed

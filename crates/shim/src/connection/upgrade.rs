@@ -174,6 +174,7 @@ pub fn switch_to_ring(
     let is_idle = half.load(half::ATTACHED) == 1
         && half.load(half::PINNED) == 0
         && half.load(half::SENDING) == 0
+        && !state.is_suspect()
         && !state.has_calls_in_kernel(Direction::Send);
     if !is_idle || !(settings.same_process || pairs::peer_is_other_process(end)) {
         return false;

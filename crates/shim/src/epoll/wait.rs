@@ -11,6 +11,7 @@ use super::set::{Patience, Report, Set};
 use super::sets;
 pub use super::sleep_parts::Sleep;
 use super::sleep_parts::SleepParts;
+use crate::connection::seen_ends::{self, END_EVENTS};
 use crate::connection::socket::Socket;
 use crate::connection::socket_state::any_joined;
 use crate::event_list::EventList;
@@ -86,6 +87,10 @@ impl<'a> EpollWait<'a> {
         self.set.begin_wait();
         let waited = self.wait_counted(&mut real);
         self.set.end_wait(self.use_number);
+        const ENDS: u32 = END_EVENTS.cast_unsigned() as u32;
+        if any_joined() && self.list.since(0).iter().any(|event| event.events & ENDS != 0) {
+            seen_ends::note();
+        }
         waited
     }
 

@@ -21,6 +21,17 @@ pub fn poll_now(fd: RawFd, events: i16) -> i16 {
     one[0].revents
 }
 
+/// Events of one descriptor, after a wait of so many nanoseconds (below a second) at most.
+#[must_use]
+pub fn poll_for(fd: RawFd, events: i16, limit_ns: u32) -> i16 {
+    let mut one = [pollfd { fd, events, revents: 0 }];
+    let mut time = timespec { tv_sec: 0, tv_nsec: limit_ns.into() };
+    let (at, time) = (one.as_mut_ptr() as usize, (&raw mut time) as usize);
+    // SAFETY: the kernel reads and writes the one entry; the time is live; no mask.
+    let _ = unsafe { call(libc::SYS_ppoll, [at, 1, time, 0, MASK_BYTES, 0]) };
+    one[0].revents
+}
+
 /// Events of several descriptors now; the number of descriptors with events.
 ///
 /// # Errors

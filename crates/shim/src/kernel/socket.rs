@@ -18,6 +18,8 @@ pub struct SleepingCalls {
     pub recvmsg: unsafe extern "C-unwind" fn(c_int, *mut libc::msghdr, c_int) -> isize,
     /// sendmsg(2)
     pub sendmsg: unsafe extern "C-unwind" fn(c_int, *const libc::msghdr, c_int) -> isize,
+    /// poll(2)
+    pub poll: unsafe extern "C-unwind" fn(*mut libc::pollfd, libc::nfds_t, c_int) -> c_int,
 }
 
 static SLEEPING_CALLS: OnceLock<SleepingCalls> = OnceLock::new();
@@ -90,6 +92,27 @@ pub fn send_sleeping(fd: RawFd, buffers: &Buffers<'_>, flags: i32) -> Result<usi
     let header = header(buffers);
     // SAFETY: the header is live; the kernel checks the addresses of the runs.
     checked(|| unsafe { (calls.sendmsg)(fd, &raw const header, flags) })
+}
+
+/// Waits until a socket is readable, for so many nanoseconds at most, through the C library where a
+/// thread may be cancelled in it; 0 where it is not.
+///
+/// # Errors
+/// Of poll(2).
+pub fn wait_sleeping(fd: RawFd, limit_ns: u64) -> Result<usize, Errno> {
+    let mut one = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let limit_ms = c_int::try_from(limit_ns.div_ceil(1_000_000)).unwrap_or(c_int::MAX);
+    let Some(calls) = SLEEPING_CALLS.get() else {
+        let mut time = libc::timespec {
+            tv_sec: (limit_ms / 1000).into(),
+            tv_nsec: (limit_ms % 1000 * 1_000_000).into(),
+        };
+        let words = [(&raw mut one) as usize, 1, (&raw mut time) as usize, 0, 0, 0];
+        // SAFETY: entry and time are live; no mask.
+        return unsafe { call(libc::SYS_ppoll, words) };
+    };
+    // SAFETY: the one entry is live.
+    checked(|| unsafe { (calls.poll)(&raw mut one, 1, limit_ms) } as isize)
 }
 
 /// Receives into memory of this library.

@@ -146,6 +146,17 @@ impl Socket {
         }
     }
 
+    /// Prepares a shutdown of receiving: the kernel refuses later sends of a Unix peer, which must
+    /// reach it. TCP takes them.
+    pub fn end_receiving(&self) {
+        if self.is_unix()
+            && let Some(half) = self.receive_half()
+        {
+            self.disarm(Deadline::after(lock::SHORT_NS));
+            upgrade::pin_receiving(half);
+        }
+    }
+
     /// Receives bytes that lie in the ring of a pinned socket, in a process that has limited its
     /// system calls: the last of them take their wakeup bytes along, by read(2). `EAGAIN` where
     /// another thread has the lock: to wait for it takes system calls.

@@ -1,8 +1,9 @@
 //! Calls that the program makes in the kernel: their begin, their end, and the bytes in between.
 
-use super::{COUNT_MASK, GENERATION_SHIFT, SocketId, half_of};
+use super::{COUNT_MASK, GENERATION_SHIFT, SUSPECT, SocketId, SocketState, half_of};
 use crate::connection::ring_half::Direction;
 use crate::counters::{self, Counter};
+use crate::kernel::Errno;
 use crate::memory::layout::half;
 use crate::outcome::{KernelCall, Outcome};
 use crate::protocol::{HalfView, pass};
@@ -32,11 +33,12 @@ impl KernelCall {
         Self { socket: id.number(), generation, receives: true, in_pair: true }
     }
 
-    /// Says that the call has come back, after so many bytes. Another thread may have closed the
-    /// socket meanwhile, and another socket may have its state.
-    pub fn end(self, bytes: usize) {
+    /// Says that the call has come back, after so many bytes or with an error. Another thread may
+    /// have closed the socket meanwhile, and another socket may have its state.
+    pub fn end(self, result: Result<usize, Errno>) {
         let Some(id) = SocketId::from_number(self.socket) else { return };
         let state = id.state();
+        let bytes = result.unwrap_or(0);
         if !self.in_pair {
             let less = |seen: u64| {
                 let is_own = seen >> GENERATION_SHIFT == u64::from(self.generation);
@@ -44,6 +46,9 @@ impl KernelCall {
             };
             let calls = &state.in_kernel[usize::from(self.receives)];
             let ended = calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+            if ended.is_ok() && self.receives {
+                state.note_received(result);
+            }
             if ended.is_ok() && bytes >= BYTES_OF_CALL {
                 let more = u32::try_from(bytes / BYTES_OF_CALL).unwrap_or(u32::MAX >> 8);
                 state.search.calls.fetch_add(more, Ordering::Relaxed);
@@ -56,6 +61,7 @@ impl KernelCall {
             && let Some(end) = state.end()
         {
             if self.receives {
+                state.note_received(result);
                 let half = half_of(end, Direction::Receive);
                 half.add(half::KERNEL_TAKEN, bytes as u64);
                 pass::end(&half);
@@ -67,6 +73,26 @@ impl KernelCall {
             }
         }
         state.ending.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl SocketState {
+    /// Notes the result of a receive of at least one byte. After an end or an error of the stream
+    /// the program's next send must fail as the kernel's would.
+    pub(in crate::connection) fn note_received(&self, result: Result<usize, Errno>) {
+        if matches!(result, Ok(1..) | Err(libc::EAGAIN | libc::EINTR)) {
+            return;
+        }
+        if result.is_err() {
+            // The kernel reports each end once.
+            self.receives.tells_reset();
+        }
+        self.progress[1].store(SUSPECT, Ordering::Relaxed);
+    }
+
+    /// Whether the peer ended something: all further sends are the kernel's.
+    pub(in crate::connection) fn is_suspect(&self) -> bool {
+        self.progress[1].load(Ordering::Relaxed) == SUSPECT
     }
 }
 
@@ -82,7 +108,7 @@ impl Outcome {
             Self::Kernel => real(),
             Self::Counted(call) => {
                 let result = real();
-                call.end(result.unwrap_or(0));
+                call.end(result);
                 result
             }
         }

@@ -1,0 +1,97 @@
+//! ppoll and pselect6 by their numbers. The kernel's calls write the time that is left, where the C
+//! library's functions of these names do not.
+//!
+//! # Safety
+//! As in [`super::ready`]. The kernel gets the program's own words, with another mask at most.
+#![allow(unsafe_code)]
+
+use super::errno;
+use super::ready::{address, copies, finish, list, may_sleep, write_back};
+use core::ffi::{c_int, c_long};
+use libc::{fd_set, nfds_t, sigset_t};
+use m3ipc_shim::kernel;
+use m3ipc_shim::kernel::memory::is_readable;
+use m3ipc_shim::readiness::{RealWait, Waited, poll as poll_sockets, select as select_sockets};
+
+/// Bytes of the kernel's signal set.
+const MASK_BYTES: usize = 8;
+
+fn at<T>(word: usize) -> *mut T {
+    core::ptr::with_exposed_provenance_mut(word)
+}
+
+/// Makes the program's own call.
+///
+/// # Safety
+/// The words are those of the call.
+unsafe fn real(number: c_long, words: [usize; 6]) -> c_int {
+    // SAFETY: the caller promises the words.
+    match unsafe { kernel::call(number, words) } {
+        Ok(result) => errno::count(result),
+        Err(code) => errno::fail(code),
+    }
+}
+
+/// A call of ppoll.
+///
+/// # Safety
+/// The words are those of the call.
+pub unsafe fn ppoll(words: [usize; 6]) -> c_int {
+    let [fds, count, timeout, mask, ..] = words;
+    // SAFETY: the program keeps the contract of ppoll(2).
+    let Some(list) = (unsafe { list(at(fds), count as nfds_t) }) else {
+        // SAFETY: as above.
+        return unsafe { real(libc::SYS_ppoll, words) };
+    };
+    // SAFETY: as above.
+    let may_sleep = unsafe { may_sleep(at(timeout)) };
+    finish(poll_sockets(list, may_sleep, |_list, wait| {
+        let mut words = words;
+        if let RealWait::AfterSpin(Some(before)) = wait
+            && mask == 0
+        {
+            (words[3], words[4]) = (address::<sigset_t>(Some(before)).addr(), MASK_BYTES);
+        }
+        // SAFETY: as above; the mask is the program's, or live.
+        unsafe { real(libc::SYS_ppoll, words) }
+    }))
+}
+
+/// A call of pselect6, whose last word points to the mask and its size.
+///
+/// # Safety
+/// The words are those of the call.
+pub unsafe fn pselect6(words: [usize; 6]) -> c_int {
+    let [count, read, write, except, timeout, mask] = words;
+    let sets = [read, write, except].map(at::<fd_set>);
+    let count = c_int::try_from(count & 0xffff_ffff).unwrap_or(c_int::MAX);
+    let sized = at::<[usize; 2]>(mask);
+    let is_refused = mask != 0 && !is_readable(sized.cast_const(), 1);
+    // SAFETY: the program keeps the contract of pselect6(2).
+    let copies = if is_refused { None } else { unsafe { copies(count, sets) } };
+    let Some(mut copies) = copies else {
+        // SAFETY: as above.
+        return unsafe { real(libc::SYS_pselect6, words) };
+    };
+    // SAFETY: null, or readable.
+    let given = unsafe { sized.as_ref() }.copied().unwrap_or([0; 2]);
+    // SAFETY: the program keeps the contract of pselect6(2).
+    let may_sleep = unsafe { may_sleep(at(timeout)) };
+    let waited = select_sockets(&mut copies, may_sleep, |wait| {
+        let mut own = given;
+        if let RealWait::AfterSpin(Some(before)) = wait
+            && given[0] == 0
+        {
+            own = [address::<sigset_t>(Some(before)).addr(), MASK_BYTES];
+        }
+        let mut words = words;
+        words[5] = (&raw const own).addr();
+        // SAFETY: as above; the mask is the program's, or live, as is its record.
+        unsafe { real(libc::SYS_pselect6, words) }
+    });
+    if let Waited::Ready(_) = waited {
+        // SAFETY: the sets are the program's.
+        unsafe { write_back(&copies, sets) };
+    }
+    finish(waited)
+}
