@@ -8,7 +8,9 @@
 mod end;
 
 use end::{End, byte};
+use m3ipc_shim::buffers::Buffers;
 use m3ipc_shim::counters::{self, Counter};
+use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::prepare;
 use m3ipc_shim::settings::Settings;
 use std::net::{TcpListener, TcpStream};
@@ -171,6 +173,41 @@ fn an_answer_finds_a_receive_that_spins_or_sleeps() {
             }
             client.end_sending();
         });
+    }
+    assert_eq!(counters::read(Counter::Corrupt), 0);
+}
+
+/// A thread that is cancelled in a receive past the ring never says that the receive has ended.
+#[test]
+fn a_receive_whose_thread_has_ended_keeps_no_connection_in_the_kernel() {
+    let _one = begin();
+    for ends in [unix(), tcp()] {
+        let mut at = [0, 0];
+        // Few messages, so that no direction rests. The last one leaves the ring.
+        for bytes in [90, 3_000, 90] {
+            for from in [0, 1] {
+                trip(&ends[from], &ends[1 - from], from as u64, &mut at[from], bytes);
+            }
+        }
+        std::thread::scope(|scope| {
+            let left = scope.spawn(|| {
+                (0..64).any(|_try| {
+                    let mut room = [0; 10];
+                    let mut run = [Buffers::run(&mut room)];
+                    let buffers = Buffers::from_mut(&mut run);
+                    let outcome =
+                        ends[1].socket.unwrap().receive(Some(buffers), libc::MSG_DONTWAIT);
+                    matches!(outcome, Outcome::Counted(_))
+                })
+            });
+            assert!(left.join().unwrap(), "no receive went past the ring");
+        });
+        let mut in_ring = 0;
+        for _message in 0..200 {
+            trip(&ends[0], &ends[1], 0, &mut at[0], 3_000);
+            in_ring += u32::from(ends[0].socket.unwrap().sends_in_ring());
+        }
+        assert!(in_ring > 100, "{in_ring} of 200 large messages found the ring");
     }
     assert_eq!(counters::read(Counter::Corrupt), 0);
 }

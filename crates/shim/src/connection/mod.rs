@@ -25,6 +25,7 @@ pub mod ended;
 pub mod idle_rings;
 mod mark;
 pub mod pairs;
+mod past_ring_thread;
 mod receive;
 mod reservation;
 mod rest;

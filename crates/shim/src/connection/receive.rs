@@ -2,6 +2,7 @@
 
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
 use super::pairs::PairEnd;
+use super::past_ring_thread::PastRingThread;
 use super::reservation::Reservation;
 use super::ring_half::{Direction, RingHalf};
 use super::route;
@@ -92,6 +93,8 @@ pub struct ReceiveMemory {
     /// The `SO_RCVLOWAT` that the program set while bytes lay in the ring; 0 is none. The kernel
     /// gets it when they are taken: it would count their wakeup byte alone.
     pub low_mark: AtomicU32,
+    /// The thread of a receive past the ring.
+    pub past_ring: PastRingThread,
     /// The slot word that the half is to have; 0 is none.
     pub wanted_slot: AtomicU64,
     /// The ends of the sender's rests, as far as this end knows.
@@ -111,6 +114,7 @@ impl ReceiveMemory {
             kept_error: AtomicU64::new(0),
             told_reset: AtomicU32::new(0),
             low_mark: AtomicU32::new(0),
+            past_ring: PastRingThread::new(),
             wanted_slot: AtomicU64::new(0),
             returns: AtomicU64::new(0),
             reservation: Reservation::new(),
@@ -168,6 +172,7 @@ impl ReceiveMemory {
         self.kept_error.store(0, Ordering::Relaxed);
         self.told_reset.store(0, Ordering::Relaxed);
         self.low_mark.store(0, Ordering::Relaxed);
+        self.past_ring.reset();
         self.wanted_slot.store(0, Ordering::Relaxed);
         self.returns.store(0, Ordering::Relaxed);
         self.reservation.forget();

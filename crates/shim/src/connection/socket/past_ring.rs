@@ -4,16 +4,27 @@ use super::Socket;
 use crate::connection::pairs::PairEnd;
 use crate::connection::receive::ReceiveOptions;
 use crate::connection::rest;
+use crate::connection::ring_half::Direction;
+use crate::connection::socket_state::half_of;
+use crate::kernel::process;
 use crate::memory::layout::half;
-use crate::protocol::HalfView;
+use crate::protocol::{HalfView, pass};
 use crate::settings;
 
 impl Socket {
     /// Begins a receive past the rings, where the program's own call is right.
     pub(super) fn begin_receive(&self, end: PairEnd, options: ReceiveOptions) -> bool {
         let receives = &self.state.receives;
-        let by_message = options.by_message && !options.spins && !receives.is_probe();
-        rest::begin_receive(self.state, end, by_message)
+        let is_probe = receives.is_probe();
+        if is_probe && receives.past_ring.has_ended(process::thread_runs) {
+            pass::end(&half_of(end, Direction::Receive));
+        }
+        let by_message = options.by_message && !options.spins && !is_probe;
+        let begins = rest::begin_receive(self.state, end, by_message);
+        if begins {
+            receives.past_ring.begin();
+        }
+        begins
     }
 
     /// How a call with these flags receives.

@@ -64,6 +64,7 @@ impl KernelCall {
                 state.note_received(result);
                 let half = half_of(end, Direction::Receive);
                 half.add(half::KERNEL_TAKEN, bytes as u64);
+                state.receives.past_ring.end();
                 pass::end(&half);
             } else {
                 let half = half_of(end, Direction::Send);
