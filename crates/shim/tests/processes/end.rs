@@ -72,6 +72,13 @@ impl End {
         Ok(())
     }
 
+    /// Ends the connection, in a test that is about to fail.
+    #[allow(dead_code, reason = "not all tests have a thread that would wait")]
+    pub fn shut_down(&self) {
+        // SAFETY: no pointers.
+        unsafe { libc::shutdown(self.fd.as_raw_fd(), libc::SHUT_RDWR) };
+    }
+
     /// Ends the sending, as a program's `shutdown`.
     pub fn end_sending(&self) {
         if let Some(socket) = self.socket {
