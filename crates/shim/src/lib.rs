@@ -7,7 +7,7 @@
 //! the kernel's own socket throughout.
 //!
 //! ```text
-//!   lifecycle  readiness  options  send_file  exec  stdio  sandbox      the hooks' families
+//!   lifecycle  readiness  options  send_file  splice  exec  stdio  sandbox  the hooks' families
 //!        └─────────┴──────────┴───────┬───────┴──────┘
 //!   epoll ──────────────────────── sockets                    from a descriptor to a socket
 //!        └──────── process ───────────┘                       entries, notes, policy, vfork

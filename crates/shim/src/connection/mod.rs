@@ -12,6 +12,8 @@
 //!     │   │ bulk                               streams that overflow again and again
 //!     │   │ wakeup_share ── rest               receivers that mostly sleep
 //!     │   │ route                              the switch to the ring, under both locks
+//!     │   │ seen_ends                          ends that poll and epoll have reported
+//!     ├── past_ring_thread                   a receive that its thread may leave
 //!     ├── ended                              the memory of a connection after its end
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves

@@ -1,8 +1,8 @@
 //! The thread that receives past the ring.
 //!
-//! Such a receive counts in the pair, and keeps both directions out of their rings. A thread that is
-//! cancelled in the call never takes its count back, so a later receive does that after the end of
-//! the thread. A thread that leaves the call by `longjmp` lives on: nothing tells whether it comes
+//! Such a receive counts in the pair, and keeps both directions out of their rings. A thread that
+//! is cancelled in the call never takes its count back, so a later receive does that after the end
+//! of the thread. A thread that leaves the call by `longjmp` lives on: nothing tells whether it comes
 //! back, so its count stays.
 
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -44,8 +44,8 @@ const RECEIVE_FLAGS: i32 = libc::MSG_DONTWAIT
     | libc::MSG_NOSIGNAL
     | libc::MSG_CMSG_CLOEXEC;
 
-/// Flags that no receive from a stream heeds: names that <sys/socket.h> has for sends, and for other
-/// sockets.
+/// Flags that no receive from a stream heeds: names that `<sys/socket.h>` has for sends, and for
+/// other sockets.
 const IGNORED_FLAGS: i32 = libc::MSG_DONTROUTE
     | libc::MSG_CTRUNC
     | 0x10 // MSG_PROXY

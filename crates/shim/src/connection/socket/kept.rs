@@ -1,4 +1,5 @@
-//! What the library keeps of a socket in place of the kernel: options, and errors for the next call.
+//! What the library keeps of a socket in place of the kernel: options, and errors for the next
+//! call.
 
 use super::Socket;
 use crate::connection::ring_half::{Direction, RingHalf};
