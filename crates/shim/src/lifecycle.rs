@@ -119,18 +119,18 @@ pub fn connected(fd: RawFd) {
     }
 }
 
-/// A `connect` to no address succeeded: the connection is gone, and its socket may have another one.
-/// All its descriptors stay in the kernel, since the socket would find its old pair again.
+/// A `connect` to no address succeeded: the connection is gone, and its socket may have another
+/// one. All its descriptors stay in the kernel, since the socket would find its old pair again.
 pub fn disconnected(fd: RawFd) {
     let Some(socket) = sockets::known(fd).filter(|_socket| policy::is_on()) else { return };
-    let all = (0..descriptors::top())
-        .filter(|fd| sockets::known(*fd).is_some_and(|one| one.is_same(&socket)));
-    for other in all.filter(|other| *other != fd) {
-        opened(other, Entry::Pinned);
+    if vfork::in_child() {
+        return;
     }
-    if !vfork::in_child() {
-        opened(fd, Entry::Pinned);
+    let is_same = |other: &Socket| other.fd() != fd && other.is_same(&socket);
+    for other in descriptors::sockets().filter(is_same) {
+        opened(other.fd(), Entry::Pinned);
     }
+    opened(fd, Entry::Pinned);
 }
 
 /// A `listen` succeeded.

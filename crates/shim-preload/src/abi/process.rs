@@ -43,7 +43,9 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
     }
     loop {
         // SAFETY: the call takes an integer, and does not return.
-        let _ = unsafe { kernel::call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+        let _ = unsafe {
+            kernel::call(libc::SYS_exit_group, [status.cast_unsigned() as usize, 0, 0, 0, 0, 0])
+        };
     }
 }
 

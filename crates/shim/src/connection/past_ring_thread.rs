@@ -2,8 +2,8 @@
 //!
 //! Such a receive counts in the pair, and keeps both directions out of their rings. A thread that
 //! is cancelled in the call never takes its count back, so a later receive does that after the end
-//! of the thread. A thread that leaves the call by `longjmp` lives on: nothing tells whether it comes
-//! back, so its count stays.
+//! of the thread. A thread that leaves the call by `longjmp` lives on: nothing tells whether it
+//! comes back, so its count stays.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use m3ipc_sys::{fork_generation, known_thread_id};
