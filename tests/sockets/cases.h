@@ -44,7 +44,8 @@ void one_ends_close(void), one_ends_shutdown(void), one_ends_exit(void), one_end
     one_ends_shut_read(void);
 BOTH(odd_flag); BOTH(odd_queue); BOTH(odd_vectors); BOTH(odd_numbers); BOTH(odd_empty);
 BOTH(odd_splice); BOTH(odd_splice_full); BOTH(odd_sendfile); BOTH(odd_mark); BOTH(odd_late);
-BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error);
+BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error); BOTH(odd_full);
+BOTH(odd_rights);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
     one_pair(void);
 
@@ -117,6 +118,7 @@ const struct made cases[] = {
     ALONE(ends_unread_kill), ALONE(ends_reset), ALONE(ends_shut_read),
     CASE(odd_flag), CASE(odd_queue), CASE(odd_vectors), CASE(odd_numbers), CASE(odd_empty),
     CASE(odd_splice), CASE(odd_splice_full), CASE(odd_sendfile), CASE(odd_mark), CASE(odd_late),
-    CASE(odd_left), CASE(odd_again), CASE(odd_huge), CASE(odd_error),
+    CASE(odd_left), CASE(odd_again), CASE(odd_huge), CASE(odd_error), CASE(odd_full),
+    CASE(odd_rights),
     { NULL, NULL, NULL, 0 },
 };

@@ -379,3 +379,89 @@ void two_odd_error(void)
     DO(read(fd, bytes, 10));
     DO(read(fd, bytes, 10));
 }
+
+/* A send that waits for room: its time limit, and a signal. */
+static void nothing_done(int number)
+{
+    (void)number;
+}
+
+void one_odd_full(void)
+{
+    struct timeval limit = { 0, 100000 }, none = { 0, 0 };
+    struct sigaction how = { .sa_handler = nothing_done };
+    struct itimerval soon = { { 0, 50000 }, { 0, 50000 } }, never = { { 0, 0 }, { 0, 0 } };
+    static char all[16 << 20];
+    DO(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
+    long sent = write(fd, all, sizeof all), now;
+    say(sent > 0 && sent < (long)sizeof all ? "some" : "%ld", sent);
+    /* A TCP socket may have got some room by now. */
+    while ((now = write(fd, all, sizeof all)) > 0)
+        sent += now;
+    DO(now);
+    DO(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none));
+    sigaction(SIGALRM, &how, NULL);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    while ((now = write(fd, all, sizeof all)) > 0)
+        sent += now;
+    DO(now);
+    setitimer(ITIMER_REAL, &never, NULL);
+    DO(send(fd, all, 10, MSG_DONTWAIT));
+    DO(write(to_other[1], &sent, sizeof sent));
+    DO(shutdown(fd, SHUT_WR));
+}
+
+void two_odd_full(void)
+{
+    long wanted, come = 0, now;
+    DO(read(from_other[0], &wanted, sizeof wanted));
+    while ((now = read(fd, bytes, MOST)) > 0)
+        come += now;
+    say(come == wanted ? "all came" : "%ld of %ld came", come, wanted);
+    DO(now);
+}
+
+/* A descriptor behind bytes of a ring. */
+void one_odd_rights(void)
+{
+    fill(bytes, SIZE, 97);
+    if (!is_unix) {
+        DO(write(fd, bytes, SIZE));
+        return;
+    }
+    int one[2];
+    char byte;
+    if (pipe(one) != 0)
+        quit("pipe");
+    DO(write(fd, bytes, SIZE));
+    pass(fd, one[1]);
+    DO(write(fd, "behind", 6));
+    DO(close(one[1]));
+    allow_next();
+    DO(read(one[0], &byte, 1));
+    DO(read(one[0], &byte, 1));
+    await_next();
+}
+
+void two_odd_rights(void)
+{
+    if (!is_unix) {
+        GET(recv(fd, bytes, SIZE, MSG_WAITALL));
+        return;
+    }
+    char room[CMSG_SPACE(sizeof(int))] = { 0 };
+    struct iovec part = { bytes, 2 * SIZE };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room,
+        .msg_controllen = sizeof room };
+    await_next();
+    GET(recvmsg(fd, &message, 0));
+    say("control %zu, flags %#x", message.msg_controllen, message.msg_flags);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    int taken = -1;
+    if (head)
+        memcpy(&taken, CMSG_DATA(head), sizeof taken);
+    DO(write(taken, "x", 1));
+    DO(close(taken));
+    GET(read(fd, bytes, 100));
+    allow_next();
+}
