@@ -73,7 +73,8 @@ fn remove_ended() {
 /// The process ends, with whatever call: no sender relies on its event loops any more, and the
 /// kernel resets the connections with unread bytes that it does not know.
 pub fn exit_at_once() {
-    if !any_joined() || !armed_poller::end_all() || limits::are_on() {
+    // A limited process makes no other call than its own; its sockets are in the kernel.
+    if limits::are_on() || !any_joined() || !armed_poller::end_all() {
         return;
     }
     for socket in descriptors::sockets().filter(|socket| !socket.is_unix()) {
