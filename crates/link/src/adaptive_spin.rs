@@ -50,7 +50,9 @@ const WAITS_WITHOUT_YIELD: u16 = 15;
 const WAITS_WITHOUT_YIELD_MAX: u16 = (1 << 15) - 1;
 /// A yield that takes longer gave the CPU to a third thread, for a slice of the scheduler. In
 /// [`ticks`]: 0.4 to 2 ms on x86-64.
-const SLOW_YIELD_TICKS: u64 = 2_000_000;
+const SLOW_YIELD_TICKS: u32 = 2_000_000;
+/// A quick yield takes one part in 2^6 of the waits after the next slow one.
+const FORGET_SHIFT: u32 = 6;
 /// Assumed length of a wait that ended before the first reading of the clock, in nanoseconds.
 const BRIEF_NS: u64 = 500;
 /// The newest wait has this fraction of the weight.
@@ -106,36 +108,52 @@ impl AdaptiveSpin {
         }
     }
 
-    /// Begins the first part of a wait, which reads no clock. A wait `with_yields` may give the CPU
-    /// away, for as long as the scheduler wants. `None` if this wait has no such part.
+    /// Begins the first part of a wait for a peer on another CPU, which reads no clock. `None` if
+    /// this wait has no such part.
     #[must_use]
-    #[inline]
-    pub fn begin_fast(&mut self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
-        let blocks = self.strategy == WaitStrategy::Block;
-        let pauses_left = match (same_cpu, blocks) {
-            (true, _) if !with_yields || !self.may_yield() => return None,
-            (true, true) => 1,
-            (true, false) => FAST_YIELDS,
-            (false, true) => return None,
-            (false, false) => FAST_POLLS,
-        };
-        Some(FastSpin { pauses_left, same_cpu, is_slow: false })
+    #[inline(always)]
+    pub fn begin_polls(&self) -> Option<FastPolls> {
+        (self.strategy != WaitStrategy::Block).then_some(FastPolls(FAST_POLLS))
+    }
+
+    /// Begins the first part of a wait for a peer on the same CPU, which gives the CPU away for as
+    /// long as the scheduler wants. `None` if this wait has no such part.
+    #[must_use]
+    #[inline(always)]
+    pub fn begin_yields(&mut self) -> Option<FastYields> {
+        if !self.may_yield() {
+            return None;
+        }
+        let yields = if self.strategy == WaitStrategy::Block { 1 } else { FAST_YIELDS };
+        Some(FastYields { left: yields, is_slow: false })
     }
 
     /// Whether a wait may yield before it sleeps. Counts the wait.
+    #[inline(always)]
     fn may_yield(&mut self) -> bool {
-        let left = self.waits_without_yield;
-        self.waits_without_yield = left.saturating_sub(1);
-        left == 0
+        match self.waits_without_yield.checked_sub(1) {
+            None => return true,
+            Some(left) => self.waits_without_yield = left,
+        }
+        false
     }
 
-    /// Records the end of the first part of a wait.
-    #[inline]
-    pub fn learn_fast(&mut self, spin: &FastSpin, has_found: bool) {
-        if spin.is_slow {
+    /// Records the end of polls.
+    #[inline(always)]
+    pub fn learn_polls(&mut self, has_found: bool) {
+        if has_found {
+            self.learn_brief();
+        }
+    }
+
+    /// Records the end of yields.
+    #[inline(always)]
+    pub fn learn_yields(&mut self, yields: &FastYields, has_found: bool) {
+        if yields.is_slow {
             self.learn_slow();
         } else if has_found {
-            self.learn_brief(spin.same_cpu);
+            self.learn_quick();
+            self.learn_brief();
         } else {
             self.learn_vain();
         }
@@ -154,8 +172,11 @@ impl AdaptiveSpin {
 
     /// Records a yield to the peer. Beside a third thread that wants the CPU some yields are quick,
     /// so slow ones are forgotten slowly.
+    #[inline(always)]
     fn learn_quick(&mut self) {
-        self.waits_after_slow -= self.waits_after_slow >> 6;
+        if self.waits_after_slow >> FORGET_SHIFT != 0 {
+            self.waits_after_slow -= self.waits_after_slow >> FORGET_SHIFT;
+        }
     }
 
     /// Records yields in vain.
@@ -166,11 +187,8 @@ impl AdaptiveSpin {
     }
 
     /// Records a wait that ended in its first part.
-    #[inline]
-    fn learn_brief(&mut self, by_yields: bool) {
-        if by_yields {
-            self.learn_quick();
-        }
+    #[inline(always)]
+    fn learn_brief(&mut self) {
         // Below this the typical length decides nothing.
         if 2 * self.typical_ns > SPIN_MIN_NS {
             self.typical_ns = (self.typical_ns * (WEIGHT - 1) + BRIEF_NS) / WEIGHT;
@@ -196,40 +214,51 @@ impl AdaptiveSpin {
     }
 }
 
-/// The first part of a wait: some polls without a reading of the clock.
+/// The first part of a wait: pauses without a reading of the clock.
+pub trait FastPause {
+    /// Pauses before the next poll. `false` if this part of the wait is over.
+    fn pause(&mut self) -> bool;
+}
+
+/// The pauses of a wait for a peer on another CPU.
 #[derive(Clone, Copy, Debug)]
-pub struct FastSpin {
-    pauses_left: u32,
-    same_cpu: bool,
+pub struct FastPolls(u32);
+
+/// The pauses of a wait for a peer on the same CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct FastYields {
+    left: u32,
     /// Whether a yield gave the CPU to a third thread.
     is_slow: bool,
 }
 
-/// Yields the CPU. `true` if a third thread had it for a slice of the scheduler.
-#[inline]
+/// Yields the CPU. `true` if a third thread had it for a slice of the scheduler. The lower half of
+/// the ticks tells that: it takes a second to come round.
+#[inline(always)]
 fn yields_slowly() -> bool {
-    let before = ticks();
+    let low = || (ticks() & u64::from(u32::MAX)) as u32;
+    let before = low();
     yield_cpu();
-    ticks().wrapping_sub(before) > SLOW_YIELD_TICKS
+    low().wrapping_sub(before) > SLOW_YIELD_TICKS
 }
 
-impl FastSpin {
-    /// Whether this wait is for a peer on the same CPU.
-    #[must_use]
-    #[inline]
-    pub fn shares_cpu(&self) -> bool {
-        self.same_cpu
+impl FastPause for FastPolls {
+    #[inline(always)]
+    fn pause(&mut self) -> bool {
+        let Some(left) = self.0.checked_sub(1) else { return false };
+        self.0 = left;
+        relax();
+        true
     }
+}
 
-    /// Pauses before the next poll. `false` if this part of the wait is over.
-    #[inline]
-    pub fn pause(&mut self) -> bool {
-        let Some(left) = self.pauses_left.checked_sub(1) else { return false };
-        self.pauses_left = left;
-        if !self.same_cpu {
-            relax();
-        } else if yields_slowly() {
-            (self.is_slow, self.pauses_left) = (true, 0);
+impl FastPause for FastYields {
+    #[inline(always)]
+    fn pause(&mut self) -> bool {
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
+        if yields_slowly() {
+            (self.is_slow, self.left) = (true, 0);
         }
         true
     }
@@ -324,30 +353,30 @@ mod tests {
     #[test]
     fn a_yield_in_vain_spares_the_next_ones() {
         let mut spin = AdaptiveSpin::new(WaitStrategy::Block);
-        assert!(spin.begin_fast(false, true).is_none() && spin.begin_fast(true, false).is_none());
-        assert!(spin.begin_fast(true, true).is_some_and(|mut fast| fast.pause() && !fast.pause()));
+        assert!(spin.begin_polls().is_none());
+        assert!(spin.begin_yields().is_some_and(|mut fast| fast.pause() && !fast.pause()));
         let mut wait = spin.begin();
         assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
         spin.learn(&wait);
-        let spared = (0..100).take_while(|_| spin.begin_fast(true, true).is_none()).count();
+        let spared = (0..100).take_while(|_| spin.begin_yields().is_none()).count();
         assert_eq!(spared, usize::from(WAITS_WITHOUT_YIELD));
-        let vain = spin.begin_fast(true, true).unwrap();
-        spin.learn_fast(&vain, false);
+        let vain = spin.begin_yields().unwrap();
+        spin.learn_yields(&vain, false);
         assert_eq!(spin.begin().next(true), SpinStep::Sleep);
         let mut other = AdaptiveSpin::new(WaitStrategy::Adaptive);
-        other.learn_fast(&vain, false);
-        assert!(other.begin_fast(true, true).is_some());
+        other.learn_yields(&vain, false);
+        assert!(other.begin_yields().is_some());
     }
 
     #[test]
     fn slow_yields_spare_more_and_more_of_the_next_ones() {
-        let slow = FastSpin { pauses_left: 0, same_cpu: true, is_slow: true };
-        let quick = FastSpin { is_slow: false, ..slow };
+        let slow = FastYields { left: 0, is_slow: true };
+        let quick = FastYields { left: 0, is_slow: false };
         for strategy in [WaitStrategy::Block, WaitStrategy::Adaptive] {
             let mut spin = AdaptiveSpin::new(strategy);
             let mut spared = |has_found| {
-                spin.learn_fast(if has_found { &quick } else { &slow }, has_found);
-                (0..100_000).take_while(|_| spin.begin_fast(true, true).is_none()).count()
+                spin.learn_yields(if has_found { &quick } else { &slow }, has_found);
+                (0..100_000).take_while(|_| spin.begin_yields().is_none()).count()
             };
             let counts: Vec<usize> = (0..13).map(|_| spared(false)).collect();
             assert_eq!(counts[..4], [15, 31, 63, 127]);
@@ -361,8 +390,8 @@ mod tests {
             assert!(spared(false) <= 127, "many quick yields forget the slow ones");
         }
         let mut spins = AdaptiveSpin::new(WaitStrategy::Spin);
-        spins.learn_fast(&slow, false);
-        assert!(spins.begin_fast(true, true).is_some());
+        spins.learn_yields(&slow, false);
+        assert!(spins.begin_yields().is_some());
     }
 
     #[test]

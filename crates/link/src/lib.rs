@@ -38,7 +38,9 @@ mod wait_mode;
 pub mod waiting;
 mod words;
 
-pub use adaptive_spin::{AdaptiveSpin, FastSpin, SpinStep, SpinWait, WaitStrategy};
+pub use adaptive_spin::{
+    AdaptiveSpin, FastPause, FastPolls, FastYields, SpinStep, SpinWait, WaitStrategy,
+};
 pub use bounce_buffer::BounceBuffer;
 pub use bounce_layout::{BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES};
 pub use control_page::{
@@ -47,7 +49,7 @@ pub use control_page::{
 };
 pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
 pub use layout::{LINK_BYTES, LinkSide};
-pub use link::{Link, RequestCanceller};
+pub use link::{Link, Look, RequestCanceller};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
 pub use served_bounce_buffer::ServedBounceBuffer;
@@ -58,4 +60,4 @@ pub use trace_ring::{TRACE_SLOTS, TraceRing, trace_bytes};
 pub use trace_view::TraceView;
 pub use wait_call::WaitCall;
 pub use wait_mode::{WaitMode, WakeAction};
-pub use words::{Page, View, Word32, Word64};
+pub use words::{LinePage, Page, View, Word32, Word64};

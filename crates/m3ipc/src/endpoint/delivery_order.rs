@@ -15,8 +15,11 @@ const TICKS_PER_FULL_POLL: u64 = 100_000_000;
 /// A peer that notifies without end delivers at most so many notifications before a message of
 /// another peer.
 const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
-/// Messages of a sole sender that are taken before the clock is read and all links are polled.
+/// Messages that pass beside the queue before the clock is read. It tells whether all links must be
+/// polled.
 const UNORDERED_MAX: u32 = 64;
+/// Messages of one sender that receives from it take before the clock is read.
+const DIRECTED_MAX: u32 = 64;
 
 /// What was delivered since the order was looked at last.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub(super) struct DeliveryOrder {
     unordered: u32,
     /// The limit of `unordered`.
     unordered_max: u32,
+    /// Messages that receives from one sender took since the clock was read last.
+    directed: u32,
     /// Notifications delivered out of slot order since the last message.
     repeated_notifications: u32,
     latest_notified_slot: i32,
@@ -42,6 +47,7 @@ impl Default for DeliveryOrder {
             polled_ticks: 0,
             unordered: 0,
             unordered_max: UNORDERED_MAX,
+            directed: 0,
             repeated_notifications: 0,
             latest_notified_slot: i32::MIN,
             round_robin_slot: i32::MIN,
@@ -80,20 +86,42 @@ impl DeliveryOrder {
     /// Notes the time of a take.
     #[inline]
     pub(super) fn note_time(&mut self, ticks: u64) {
-        self.taken_ticks = ticks;
+        (self.taken_ticks, self.directed) = (ticks, 0);
     }
 
-    /// Notes that a message passed beside the queue.
+    /// Notes that a message passed beside the queue. Whether the clock must be read.
     #[inline(always)]
-    pub(super) fn note_passing(&mut self) {
-        self.unordered += 1;
+    pub(super) fn note_passing(&mut self) -> bool {
         self.latest_notified_slot = i32::MIN;
+        self.count_passing()
     }
 
-    /// Notes that a notification of this slot passed beside the queue.
-    pub(super) fn note_passing_notification(&mut self, slot: i32) {
-        self.unordered += 1;
+    /// Notes that a notification of this slot passed beside the queue. Whether the clock must be
+    /// read.
+    pub(super) fn note_passing_notification(&mut self, slot: i32) -> bool {
         self.latest_notified_slot = slot;
+        self.count_passing()
+    }
+
+    #[inline(always)]
+    fn count_passing(&mut self) -> bool {
+        self.unordered += 1;
+        self.unordered >= self.unordered_max
+    }
+
+    /// Notes that the clock was read for what passed beside the queue. If all links must be polled,
+    /// nothing passes the queue before.
+    pub(super) fn note_look_at_clock(&mut self) {
+        if !self.is_full_poll_due() {
+            self.unordered = 0;
+        }
+    }
+
+    /// Notes that a receive from one sender took a message. Whether the clock must be read.
+    #[inline(always)]
+    pub(super) fn note_directed(&mut self) -> bool {
+        self.directed += 1;
+        self.directed >= DIRECTED_MAX
     }
 
     /// Notes that the queue decides about the next delivery.
@@ -128,10 +156,15 @@ impl DeliveryOrder {
         self.repeated_notifications = 0;
     }
 
+    /// Whether all links must be polled now.
+    fn is_full_poll_due(&self) -> bool {
+        self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL
+    }
+
     /// Whether all links must be polled now. Notes the poll.
     #[inline]
     pub(super) fn begin_full_poll(&mut self) -> bool {
-        let is_due = self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL;
+        let is_due = self.is_full_poll_due();
         if is_due {
             self.polled_ticks = self.taken_ticks;
         }

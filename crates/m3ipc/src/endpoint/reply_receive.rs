@@ -74,9 +74,13 @@ impl Endpoint {
         let limit = limit.into();
         let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let is_ordinary = self.reply_fast(to, answer);
-        let replied = if is_ordinary { Ok(()) } else { self.reply_short(to, answer) };
-        span.end(&replied);
-        replied.map_err(ReplyReceiveError::Reply)?;
+        if is_ordinary {
+            span.end_well();
+        } else {
+            let replied = self.reply_short(to, answer);
+            span.end(&replied);
+            replied.map_err(ReplyReceiveError::Reply)?;
+        }
         self.receive_after(is_ordinary, limit).map_err(ReplyReceiveError::Receive)
     }
 }

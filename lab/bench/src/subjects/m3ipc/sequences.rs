@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use m3ipc::{Address, Endpoint, Source};
+use m3ipc::{Address, Endpoint, Source, WaitStrategy};
 
 use crate::clock::monotonic_ns;
 use crate::error::Error;
@@ -46,16 +46,19 @@ const STOP: i32 = -1;
 /// IPC2 of two threads on one CPU, which yield the CPU to each other.
 ///
 /// A counter of instructions around this process gives the instructions of a trip, both sides
-/// together. No side polls while the other works, so waiting adds one yield to each side. The
-/// messages have a type and no other contents, so that nearly all instructions are the verbs'.
+/// together. No side polls while the other works, so waiting adds one yield to each side. Both
+/// spin: under a counter a yield may take long, and adaptive waits would then sleep. The messages
+/// have a type and no other contents, so that nearly all instructions are the verbs'.
 pub fn straight(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
     let mut client = peer.bind()?;
+    client.set_strategy(WaitStrategy::Spin);
     let vm = peer.vm.clone();
     crate::cpus::pin(rustix::thread::sched_getcpu())?;
     let (sender, bound) = channel();
     let server = std::thread::spawn(move || {
         let server = vm.bind_additional(None);
         let mut server = server.map_err(Error::of("bind a server"))?;
+        server.set_strategy(WaitStrategy::Spin);
         let _ = sender.send(server.address());
         serve(&mut server)
     });

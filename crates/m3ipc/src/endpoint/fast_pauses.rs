@@ -1,0 +1,72 @@
+//! The first part of a wait on the fast path: pauses without a reading of the clock.
+//!
+//! ```text
+//! the peer on another CPU: 64 polls                on this CPU: 8 yields (one if it blocks)
+//! ```
+//!
+//! As such a wait reads no clock, a wait with a limit gives the CPU to nobody. A wait that does
+//! records itself: others run meanwhile, and ask whether this endpoint waits.
+
+use super::Endpoint;
+use crate::timeout::Timeout;
+use core::ops::ControlFlow;
+use m3ipc_abi::Address;
+use m3ipc_link::{AdaptiveSpin, ControlPage, FastPause, WaitCall};
+
+/// The end of a look: what it found, or `None` if the slow wait must look.
+pub(super) type Look<T> = ControlFlow<Option<T>>;
+
+/// The first part of one wait.
+pub(super) struct Pauses<'a> {
+    pub(super) spin: &'a mut AdaptiveSpin,
+    pub(super) page: &'a ControlPage,
+    /// Whether the likeliest sender is on this CPU.
+    pub(super) shares_cpu: bool,
+    pub(super) limit: Timeout,
+    /// What the waiting record says.
+    pub(super) call: WaitCall,
+    pub(super) peer: Address,
+}
+
+impl Pauses<'_> {
+    /// Pauses until `look` breaks. `None` if the slow wait must go on.
+    #[inline(always)]
+    pub(super) fn until<T>(self, look: impl Fn() -> Look<T>) -> Option<T> {
+        if !self.shares_cpu {
+            let mut polls = self.spin.begin_polls()?;
+            let found = pause_until(&mut polls, look);
+            self.spin.learn_polls(found.is_some());
+            return found;
+        }
+        if self.limit != Timeout::Never {
+            return None;
+        }
+        let mut yields = self.spin.begin_yields()?;
+        self.page.set_blocked(self.call, self.peer);
+        let found = pause_until(&mut yields, look);
+        self.page.set_running();
+        self.spin.learn_yields(&yields, found.is_some());
+        found
+    }
+}
+
+#[inline(always)]
+fn pause_until<T>(pauses: &mut impl FastPause, look: impl Fn() -> Look<T>) -> Option<T> {
+    while pauses.pause() {
+        if let ControlFlow::Break(found) = look() {
+            return found;
+        }
+    }
+    None
+}
+
+impl Endpoint {
+    /// Looks whether the peer of this link is on the CPU of this endpoint. Waits look now and then
+    /// only: after a move the slow wait looks again.
+    #[cold]
+    pub(super) fn look_for_cpu(&mut self, index: u32) -> bool {
+        let shares_cpu = self.shares_cpu(Some(index));
+        self.fast.note_cpu(index, shares_cpu);
+        shares_cpu
+    }
+}

@@ -1,0 +1,435 @@
+//! The fast path of receive, as that of [`super::fast`].
+//!
+//! ```text
+//! from ANY: checks ── poll the hot links ── take        from one: checks ── poll its link ── take
+//!             │               │                                     │            │
+//!             └ slow path     └ sleep ── slow wait                  └ slow path  └ sleep ── slow wait
+//! ```
+
+use super::Endpoint;
+use super::fast::{NotFound, take_short};
+use super::fast_pauses::{Look, Pauses};
+use super::hot_set::{HotSet, NO_LINK};
+use super::page_set::PageSets;
+use super::peer::Peer;
+use super::peers::Peers;
+use crate::timeout::Timeout;
+use core::ops::ControlFlow;
+use m3ipc_abi::{ANY, Address, Message, SYSTEM};
+use m3ipc_link::waiting::EndsWait;
+use m3ipc_link::{MessageKind, SlotState, WaitCall};
+
+/// The part of a receive that is left to the slow path. Nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftReceive {
+    /// The whole call.
+    Call,
+    /// The wait, which has begun: an event that ends the endpoint ends a waiting call.
+    Wait,
+    /// The end of the call by a signal.
+    Signal,
+}
+
+/// A message on the link of an index.
+pub(super) type OneMessage = (u32, MessageKind, SlotState);
+
+/// What links have.
+pub(super) enum Found {
+    Nothing,
+    /// One message, and nothing else.
+    One(OneMessage),
+    /// The notifications of this link, and nothing else.
+    Notification(u32),
+    /// More than that.
+    More,
+}
+
+/// The parts of an endpoint that tell what has arrived.
+#[derive(Clone, Copy)]
+struct Arrivals<'a> {
+    peers: &'a Peers,
+    hot: &'a HotSet,
+    pages: &'a PageSets,
+}
+
+impl Endpoint {
+    /// Makes the ordinary case of a receive from ANY.
+    #[inline]
+    pub(super) fn receive_fast<T>(
+        &mut self,
+        limit: Timeout,
+        deliver: impl FnOnce(Message) -> T,
+    ) -> Result<T, LeftReceive> {
+        if !self.is_ordinary() {
+            return Err(LeftReceive::Call);
+        }
+        self.receive_ordinary(limit, deliver)
+    }
+
+    /// As [`receive_fast`](Self::receive_fast), in a call that is ordinary so far.
+    #[inline(always)]
+    pub(super) fn receive_ordinary<T>(
+        &mut self,
+        limit: Timeout,
+        deliver: impl FnOnce(Message) -> T,
+    ) -> Result<T, LeftReceive> {
+        if !self.needs_no_order() {
+            return Err(LeftReceive::Call);
+        }
+        let found = match self.arrivals().find() {
+            ControlFlow::Break(found) => found,
+            ControlFlow::Continue(()) => self.pause_for_any(limit),
+        };
+        let (index, kind, state) = match found {
+            Some(found) => found,
+            None => match self.find_later(limit)? {
+                Found::One(found) => found,
+                Found::Notification(index) => {
+                    return self.take_sole_notification(index).map(deliver);
+                }
+                Found::Nothing | Found::More => return Err(LeftReceive::Wait),
+            },
+        };
+        m3ipc_sys::pause_point("server.before_take");
+        let message = self.take_message((index, kind, state))?;
+        m3ipc_sys::pause_point("server.taken");
+        if self.inbox.order().note_passing() {
+            self.look_at_clock(index);
+        }
+        // The answer probably goes to the sender.
+        self.peers.remember(message.source, index);
+        Ok(deliver(message))
+    }
+
+    /// Makes the ordinary case of a receive from one endpoint.
+    #[inline]
+    pub(super) fn receive_one_fast<T>(
+        &mut self,
+        source: Address,
+        limit: Timeout,
+        deliver: impl FnOnce(Message) -> T,
+    ) -> Result<T, LeftReceive> {
+        // Notifications may come through the daemon, and deaths from SYSTEM.
+        if !self.is_ordinary() || source == SYSTEM || self.inbox.has_any_from_daemon() {
+            return Err(LeftReceive::Call);
+        }
+        let Some((index, peer)) = self.peers.find_again(source) else {
+            return Err(LeftReceive::Call);
+        };
+        let found = match look_at(index, peer) {
+            ControlFlow::Break(found) => found,
+            ControlFlow::Continue(()) => self.pause_for_one((index, source), limit),
+        };
+        let found = match found {
+            Some(found) => found,
+            None => match self.find_later_on(index, limit)? {
+                Found::One(found) => found,
+                Found::Notification(index) => {
+                    return self.take_one_notification(index).map(deliver);
+                }
+                Found::Nothing | Found::More => return Err(LeftReceive::Wait),
+            },
+        };
+        let message = self.take_message(found)?;
+        if self.inbox.order().note_directed() {
+            self.note_take_of(index);
+        }
+        Ok(deliver(message))
+    }
+
+    /// Takes a short message.
+    #[inline(always)]
+    fn take_message(&mut self, (index, kind, state): OneMessage) -> Result<Message, LeftReceive> {
+        // The sender of a request does not sleep until the take.
+        let ends = match kind {
+            MessageKind::Request => EndsWait::None,
+            _ => EndsWait::OnThisLink,
+        };
+        let (peer, page) = (self.peers.get_mut(index), self.session.page());
+        match take_short(peer, &mut self.inbox, page, (kind, state), ends) {
+            Some((message, may_sleep)) => {
+                if may_sleep {
+                    self.wake_if_ended(index, ends);
+                }
+                Ok(message)
+            }
+            None => Err(LeftReceive::Wait),
+        }
+    }
+
+    #[inline(always)]
+    fn arrivals(&self) -> Arrivals<'_> {
+        Arrivals { peers: &self.peers, hot: self.inbox.hot(), pages: self.waiter.pages() }
+    }
+
+    /// What the hot links have.
+    pub(super) fn find_arrivals(&self) -> Found {
+        self.arrivals().sort()
+    }
+
+    /// Polls the hot links until one of them has a message and the others have nothing. `None` if
+    /// that is not so: there is more, or nothing.
+    #[inline(always)]
+    fn pause_for_any(&mut self, limit: Timeout) -> Option<OneMessage> {
+        if limit == Timeout::NoWait || self.session.has_events() {
+            return None;
+        }
+        let shares_cpu = match self.inbox.hot().likeliest() {
+            Some(index) => {
+                self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index))
+            }
+            None => false,
+        };
+        let (spin, pages) = self.waiter.spin_and_pages();
+        let arrivals = Arrivals { peers: &self.peers, hot: self.inbox.hot(), pages };
+        let session = &self.session;
+        let page = session.page();
+        let (call, peer) = (WaitCall::Receive, ANY);
+        let found = Pauses { spin, page, shares_cpu, limit, call, peer }.until(|| {
+            // Events come first: a death erases the notification of the dead peer.
+            if session.has_events() { ControlFlow::Break(None) } else { arrivals.find() }
+        });
+        if found.is_none() {
+            // This call has waited, also if the slow path ends it.
+            self.inbox.set_waited(true);
+        }
+        found
+    }
+
+    /// Polls one link until it has a message and nothing else, as
+    /// [`pause_for_any`](Self::pause_for_any).
+    #[inline(always)]
+    fn pause_for_one(
+        &mut self,
+        (index, source): (u32, Address),
+        limit: Timeout,
+    ) -> Option<OneMessage> {
+        if limit == Timeout::NoWait || self.session.has_events() {
+            return None;
+        }
+        let shares_cpu =
+            self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index));
+        let pauses = Pauses {
+            spin: self.waiter.spin(),
+            page: self.session.page(),
+            shares_cpu,
+            limit,
+            call: WaitCall::Receive,
+            peer: source,
+        };
+        let (peer, session) = (self.peers.get(index), &self.session);
+        let found = pauses.until(|| match look_at(index, peer) {
+            ControlFlow::Continue(()) if session.has_events() => ControlFlow::Break(None),
+            look => look,
+        });
+        if found.is_none() {
+            self.inbox.set_waited(true);
+        }
+        found
+    }
+
+    /// What is there after a look or pauses in which no sole message came. Sleeps if such a call
+    /// sleeps.
+    #[inline(never)]
+    fn find_later(&mut self, limit: Timeout) -> Result<Found, LeftReceive> {
+        let found = self.find_arrivals();
+        self.find_or_sleep(found, limit, Self::sleep_for_one)
+    }
+
+    /// The same for one link.
+    #[inline(never)]
+    fn find_later_on(&mut self, index: u32, limit: Timeout) -> Result<Found, LeftReceive> {
+        let found = self.find_on(index);
+        self.find_or_sleep(found, limit, |endpoint| endpoint.sleep_for_message_on(index))
+    }
+
+    #[inline]
+    fn find_or_sleep(
+        &mut self,
+        found: Found,
+        limit: Timeout,
+        sleep: impl FnOnce(&mut Self) -> Result<Found, NotFound>,
+    ) -> Result<Found, LeftReceive> {
+        let found = match found {
+            Found::Notification(_) => return Ok(found),
+            // It has come since the last look.
+            Found::One(_) => found,
+            _ if limit == Timeout::NoWait => return Err(LeftReceive::Call),
+            _ if !self.may_sleep(limit) => return Err(LeftReceive::Wait),
+            _ => sleep(self).map_err(|why| match why {
+                NotFound::Yet => LeftReceive::Wait,
+                NotFound::Signal => LeftReceive::Signal,
+            })?,
+        };
+        if matches!(found, Found::One(_)) {
+            self.inbox.set_waited(false);
+        }
+        Ok(found)
+    }
+
+    /// What the link of this index has.
+    pub(super) fn find_on(&self, index: u32) -> Found {
+        let peer = self.peers.get(index);
+        match look_at(index, peer) {
+            ControlFlow::Continue(()) => Found::Nothing,
+            ControlFlow::Break(Some(found)) => Found::One(found),
+            // A notification comes before a message, from one endpoint too.
+            ControlFlow::Break(None) if peer.has_notification() => Found::Notification(index),
+            ControlFlow::Break(None) => Found::More,
+        }
+    }
+
+    /// Takes the notifications of a link, beside which nothing waits: so they delay no message, and
+    /// need not be counted.
+    #[inline(never)]
+    fn take_sole_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
+        let links = self.peers.index_limit();
+        // A peer that is not hot may have come before this one.
+        if self.waiter.pages().any_ready_of(links) {
+            return Err(LeftReceive::Wait);
+        }
+        let message = self.take_one_notification(index)?;
+        if self.inbox.order().note_passing_notification(message.source.slot()) {
+            self.look_at_clock(index);
+        }
+        self.peers.remember(message.source, index);
+        Ok(message)
+    }
+
+    /// Takes the notifications of a link for a receive from it.
+    #[inline]
+    fn take_one_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
+        let Some(received) = self.take_notification(index) else {
+            return Err(LeftReceive::Wait);
+        };
+        self.inbox.set_waited(false);
+        if !self.inbox.is_empty() {
+            // The second notification of the peer waits for the next receive.
+            self.fast.close();
+        }
+        Ok(received.message)
+    }
+
+    /// Whether a message may be received that needs no queue (see
+    /// [`take_unordered`](Self::take_unordered)): no remembered wakeup comes before it.
+    #[inline(always)]
+    fn needs_no_order(&mut self) -> bool {
+        self.inbox.order().may_pass_queue()
+            && self.session.page().flags() == 0
+            && (self.is_known_unqueued() || self.look_at_queue())
+    }
+
+    #[inline(always)]
+    fn is_known_unqueued(&self) -> bool {
+        let is_known = self.fast.is_queue_empty();
+        debug_assert!(!is_known || self.is_queue_empty(), "the queue changed unnoticed");
+        is_known
+    }
+
+    fn is_queue_empty(&self) -> bool {
+        self.inbox.needs_no_order()
+    }
+
+    #[cold]
+    fn look_at_queue(&mut self) -> bool {
+        let is_empty = self.is_queue_empty();
+        if is_empty {
+            self.fast.note_empty_queue();
+        }
+        is_empty
+    }
+
+    /// Reads the clock after some messages that passed beside the queue. The next receive takes the
+    /// slow path if all links must be polled.
+    #[cold]
+    fn look_at_clock(&mut self, index: u32) {
+        self.note_take_of(index);
+        self.inbox.order().note_look_at_clock();
+    }
+
+    /// Notes the time of a take from this link.
+    #[cold]
+    fn note_take_of(&mut self, index: u32) {
+        let now_ticks = m3ipc_sys::ticks();
+        self.inbox.order().note_time(now_ticks);
+        self.peers.get_mut(index).marks().note_take(now_ticks);
+    }
+}
+
+/// Looks at one link. It breaks without a message if the link has anything else.
+#[inline(always)]
+fn look_at(index: u32, peer: &Peer) -> Look<OneMessage> {
+    match peer.look_for_all() {
+        m3ipc_link::Look::Nothing => ControlFlow::Continue(()),
+        m3ipc_link::Look::Message(kind, state) if peer.admission().receives(kind) => {
+            ControlFlow::Break(Some((index, kind, state)))
+        }
+        _ => ControlFlow::Break(None),
+    }
+}
+
+impl Arrivals<'_> {
+    /// Looks at the hot links and at the ready bitmap once.
+    #[inline(always)]
+    fn find(self) -> Look<OneMessage> {
+        if self.pages.any_ready_of(self.peers.index_limit()) {
+            return ControlFlow::Break(None);
+        }
+        let hot = self.hot.entries();
+        for (at, index) in hot.iter().enumerate() {
+            if *index == NO_LINK {
+                break;
+            }
+            let Some(peer) = self.peers.find_index(*index) else { continue };
+            let look = look_at(*index, peer);
+            if look.is_break() {
+                return if self.are_silent(&hot[at + 1..]) {
+                    look
+                } else {
+                    ControlFlow::Break(None)
+                };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Whether none of these links has anything.
+    #[inline(always)]
+    fn are_silent(self, links: &[u32]) -> bool {
+        for index in links {
+            if *index == NO_LINK {
+                break;
+            }
+            if self.peers.find_index(*index).is_some_and(|other| !other.link().is_silent()) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What the hot links have, and whether it is all.
+    #[inline(never)]
+    fn sort(self) -> Found {
+        if self.pages.any_ready_of(self.peers.index_limit()) {
+            return Found::More;
+        }
+        let mut found = Found::Nothing;
+        for index in self.hot.entries() {
+            if *index == NO_LINK {
+                break;
+            }
+            let Some(peer) = self.peers.find_index(*index) else { continue };
+            let here = match (peer.look(), peer.has_notification()) {
+                (None, false) => continue,
+                (Some((kind, state)), false) => Found::One((*index, kind, state)),
+                (None, true) => Found::Notification(*index),
+                (Some(_), true) => return Found::More,
+            };
+            if !matches!(found, Found::Nothing) {
+                return Found::More;
+            }
+            found = here;
+        }
+        found
+    }
+}
