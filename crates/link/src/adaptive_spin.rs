@@ -108,24 +108,19 @@ impl AdaptiveSpin {
         }
     }
 
-    /// Begins the first part of a wait for a peer on another CPU, which reads no clock. `None` if
-    /// this wait has no such part.
+    /// Begins the first part of a wait, which reads no clock. For a peer on the same CPU it gives
+    /// the CPU away, for as long as the scheduler wants. `None` if this wait has no such part.
     #[must_use]
     #[inline(always)]
-    pub fn begin_polls(&self) -> Option<FastPolls> {
-        (self.strategy != WaitStrategy::Block).then_some(FastPolls(FAST_POLLS))
-    }
-
-    /// Begins the first part of a wait for a peer on the same CPU, which gives the CPU away for as
-    /// long as the scheduler wants. `None` if this wait has no such part.
-    #[must_use]
-    #[inline(always)]
-    pub fn begin_yields(&mut self) -> Option<FastYields> {
-        if !self.may_yield() {
-            return None;
-        }
-        let yields = if self.strategy == WaitStrategy::Block { 1 } else { FAST_YIELDS };
-        Some(FastYields { left: yields, is_slow: false })
+    pub fn begin_fast(&mut self, same_cpu: bool) -> Option<FastSpin> {
+        let blocks = self.strategy == WaitStrategy::Block;
+        let has_first_part = if same_cpu { self.may_yield() } else { !blocks };
+        let pauses = match (same_cpu, blocks) {
+            (false, _) => FAST_POLLS,
+            (true, false) => FAST_YIELDS,
+            (true, true) => 1,
+        };
+        has_first_part.then_some(FastSpin { left: pauses, same_cpu, is_slow: false })
     }
 
     /// Whether a wait may yield before it sleeps. Counts the wait.
@@ -138,22 +133,13 @@ impl AdaptiveSpin {
         false
     }
 
-    /// Records the end of polls.
+    /// Records the end of the first part of a wait.
     #[inline(always)]
-    pub fn learn_polls(&mut self, has_found: bool) {
-        if has_found {
-            self.learn_brief();
-        }
-    }
-
-    /// Records the end of yields.
-    #[inline(always)]
-    pub fn learn_yields(&mut self, yields: &FastYields, has_found: bool) {
-        if yields.is_slow {
+    pub fn learn_fast(&mut self, spin: &FastSpin, has_found: bool) {
+        if spin.is_slow {
             self.learn_slow();
         } else if has_found {
-            self.learn_quick();
-            self.learn_brief();
+            self.learn_brief(spin.same_cpu);
         } else {
             self.learn_vain();
         }
@@ -188,7 +174,10 @@ impl AdaptiveSpin {
 
     /// Records a wait that ended in its first part.
     #[inline(always)]
-    fn learn_brief(&mut self) {
+    fn learn_brief(&mut self, by_yields: bool) {
+        if by_yields {
+            self.learn_quick();
+        }
         // Below this the typical length decides nothing.
         if 2 * self.typical_ns > SPIN_MIN_NS {
             self.typical_ns = (self.typical_ns * (WEIGHT - 1) + BRIEF_NS) / WEIGHT;
@@ -215,19 +204,10 @@ impl AdaptiveSpin {
 }
 
 /// The first part of a wait: pauses without a reading of the clock.
-pub trait FastPause {
-    /// Pauses before the next poll. `false` if this part of the wait is over.
-    fn pause(&mut self) -> bool;
-}
-
-/// The pauses of a wait for a peer on another CPU.
 #[derive(Clone, Copy, Debug)]
-pub struct FastPolls(u32);
-
-/// The pauses of a wait for a peer on the same CPU.
-#[derive(Clone, Copy, Debug)]
-pub struct FastYields {
+pub struct FastSpin {
     left: u32,
+    same_cpu: bool,
     /// Whether a yield gave the CPU to a third thread.
     is_slow: bool,
 }
@@ -242,22 +222,15 @@ fn yields_slowly() -> bool {
     low().wrapping_sub(before) > SLOW_YIELD_TICKS
 }
 
-impl FastPause for FastPolls {
+impl FastSpin {
+    /// Pauses before the next poll. `false` if this part of the wait is over.
     #[inline(always)]
-    fn pause(&mut self) -> bool {
-        let Some(left) = self.0.checked_sub(1) else { return false };
-        self.0 = left;
-        relax();
-        true
-    }
-}
-
-impl FastPause for FastYields {
-    #[inline(always)]
-    fn pause(&mut self) -> bool {
+    pub fn pause(&mut self) -> bool {
         let Some(left) = self.left.checked_sub(1) else { return false };
         self.left = left;
-        if yields_slowly() {
+        if !self.same_cpu {
+            relax();
+        } else if yields_slowly() {
             (self.is_slow, self.left) = (true, 0);
         }
         true
@@ -353,30 +326,30 @@ mod tests {
     #[test]
     fn a_yield_in_vain_spares_the_next_ones() {
         let mut spin = AdaptiveSpin::new(WaitStrategy::Block);
-        assert!(spin.begin_polls().is_none());
-        assert!(spin.begin_yields().is_some_and(|mut fast| fast.pause() && !fast.pause()));
+        assert!(spin.begin_fast(false).is_none());
+        assert!(spin.begin_fast(true).is_some_and(|mut fast| fast.pause() && !fast.pause()));
         let mut wait = spin.begin();
         assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
         spin.learn(&wait);
-        let spared = (0..100).take_while(|_| spin.begin_yields().is_none()).count();
+        let spared = (0..100).take_while(|_| spin.begin_fast(true).is_none()).count();
         assert_eq!(spared, usize::from(WAITS_WITHOUT_YIELD));
-        let vain = spin.begin_yields().unwrap();
-        spin.learn_yields(&vain, false);
+        let vain = spin.begin_fast(true).unwrap();
+        spin.learn_fast(&vain, false);
         assert_eq!(spin.begin().next(true), SpinStep::Sleep);
         let mut other = AdaptiveSpin::new(WaitStrategy::Adaptive);
-        other.learn_yields(&vain, false);
-        assert!(other.begin_yields().is_some());
+        other.learn_fast(&vain, false);
+        assert!(other.begin_fast(true).is_some());
     }
 
     #[test]
     fn slow_yields_spare_more_and_more_of_the_next_ones() {
-        let slow = FastYields { left: 0, is_slow: true };
-        let quick = FastYields { left: 0, is_slow: false };
+        let slow = FastSpin { left: 0, same_cpu: true, is_slow: true };
+        let quick = FastSpin { is_slow: false, ..slow };
         for strategy in [WaitStrategy::Block, WaitStrategy::Adaptive] {
             let mut spin = AdaptiveSpin::new(strategy);
             let mut spared = |has_found| {
-                spin.learn_yields(if has_found { &quick } else { &slow }, has_found);
-                (0..100_000).take_while(|_| spin.begin_yields().is_none()).count()
+                spin.learn_fast(if has_found { &quick } else { &slow }, has_found);
+                (0..100_000).take_while(|_| spin.begin_fast(true).is_none()).count()
             };
             let counts: Vec<usize> = (0..13).map(|_| spared(false)).collect();
             assert_eq!(counts[..4], [15, 31, 63, 127]);
@@ -390,8 +363,8 @@ mod tests {
             assert!(spared(false) <= 127, "many quick yields forget the slow ones");
         }
         let mut spins = AdaptiveSpin::new(WaitStrategy::Spin);
-        spins.learn_yields(&slow, false);
-        assert!(spins.begin_yields().is_some());
+        spins.learn_fast(&slow, false);
+        assert!(spins.begin_fast(true).is_some());
     }
 
     #[test]

@@ -38,9 +38,7 @@ mod wait_mode;
 pub mod waiting;
 mod words;
 
-pub use adaptive_spin::{
-    AdaptiveSpin, FastPause, FastPolls, FastYields, SpinStep, SpinWait, WaitStrategy,
-};
+pub use adaptive_spin::{AdaptiveSpin, FastSpin, SpinStep, SpinWait, WaitStrategy};
 pub use bounce_buffer::BounceBuffer;
 pub use bounce_layout::{BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES};
 pub use control_page::{

@@ -11,7 +11,7 @@ use super::Endpoint;
 use crate::timeout::Timeout;
 use core::ops::ControlFlow;
 use m3ipc_abi::Address;
-use m3ipc_link::{AdaptiveSpin, ControlPage, FastPause, WaitCall};
+use m3ipc_link::{AdaptiveSpin, ControlPage, WaitCall};
 
 /// The end of a look: what it found, or `None` if the slow wait must look.
 pub(super) type Look<T> = ControlFlow<Option<T>>;
@@ -32,32 +32,27 @@ impl Pauses<'_> {
     /// Pauses until `look` breaks. `None` if the slow wait must go on.
     #[inline(always)]
     pub(super) fn until<T>(self, look: impl Fn() -> Look<T>) -> Option<T> {
-        if !self.shares_cpu {
-            let mut polls = self.spin.begin_polls()?;
-            let found = pause_until(&mut polls, look);
-            self.spin.learn_polls(found.is_some());
-            return found;
-        }
-        if self.limit != Timeout::Never {
+        if self.shares_cpu && self.limit != Timeout::Never {
             return None;
         }
-        let mut yields = self.spin.begin_yields()?;
-        self.page.set_blocked(self.call, self.peer);
-        let found = pause_until(&mut yields, look);
-        self.page.set_running();
-        self.spin.learn_yields(&yields, found.is_some());
+        let mut spin = self.spin.begin_fast(self.shares_cpu)?;
+        if self.shares_cpu {
+            self.page.set_blocked(self.call, self.peer);
+        }
+        let found = loop {
+            if !spin.pause() {
+                break None;
+            }
+            if let ControlFlow::Break(found) = look() {
+                break found;
+            }
+        };
+        if self.shares_cpu {
+            self.page.set_running();
+        }
+        self.spin.learn_fast(&spin, found.is_some());
         found
     }
-}
-
-#[inline(always)]
-fn pause_until<T>(pauses: &mut impl FastPause, look: impl Fn() -> Look<T>) -> Option<T> {
-    while pauses.pause() {
-        if let ControlFlow::Break(found) = look() {
-            return found;
-        }
-    }
-    None
 }
 
 impl Endpoint {

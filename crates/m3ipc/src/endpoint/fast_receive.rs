@@ -91,11 +91,12 @@ impl Endpoint {
             },
         };
         m3ipc_sys::pause_point("server.before_take");
-        let message = self.take_message((index, kind, state))?;
+        let message = if self.inbox.order().note_passing() {
+            self.take_by_clock((index, kind, state))?
+        } else {
+            self.take_message((index, kind, state))?
+        };
         m3ipc_sys::pause_point("server.taken");
-        if self.inbox.order().note_passing() {
-            self.look_at_clock(index);
-        }
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
         Ok(deliver(message))
@@ -130,10 +131,11 @@ impl Endpoint {
                 Found::Nothing | Found::More => return Err(LeftReceive::Wait),
             },
         };
-        let message = self.take_message(found)?;
-        if self.inbox.order().note_directed() {
-            self.note_take_of(index);
-        }
+        let message = if self.inbox.order().note_directed() {
+            self.take_by_clock(found)?
+        } else {
+            self.take_message(found)?
+        };
         Ok(deliver(message))
     }
 
@@ -290,7 +292,7 @@ impl Endpoint {
         }
         let message = self.take_one_notification(index)?;
         if self.inbox.order().note_passing_notification(message.source.slot()) {
-            self.look_at_clock(index);
+            self.note_take_of(index);
         }
         self.peers.remember(message.source, index);
         Ok(message)
@@ -339,19 +341,21 @@ impl Endpoint {
         is_empty
     }
 
-    /// Reads the clock after some messages that passed beside the queue. The next receive takes the
-    /// slow path if all links must be polled.
+    /// Takes a short message, and notes the time: after some messages without. The next receive from
+    /// ANY takes the slow path if all links must be polled.
     #[cold]
-    fn look_at_clock(&mut self, index: u32) {
-        self.note_take_of(index);
-        self.inbox.order().note_look_at_clock();
+    #[inline(never)]
+    fn take_by_clock(&mut self, found: OneMessage) -> Result<Message, LeftReceive> {
+        let message = self.take_message(found)?;
+        self.note_take_of(found.0);
+        Ok(message)
     }
 
-    /// Notes the time of a take from this link.
     #[cold]
     fn note_take_of(&mut self, index: u32) {
         let now_ticks = m3ipc_sys::ticks();
         self.inbox.order().note_time(now_ticks);
+        self.inbox.order().note_look_at_clock();
         self.peers.get_mut(index).marks().note_take(now_ticks);
     }
 }

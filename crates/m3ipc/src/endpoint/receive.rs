@@ -104,33 +104,6 @@ impl Endpoint {
         }
     }
 
-    /// Receives from ANY after another verb of the same call. `is_ordinary`: that verb took the
-    /// fast path.
-    #[inline]
-    pub(super) fn receive_after(
-        &mut self,
-        is_ordinary: bool,
-        limit: Timeout,
-    ) -> Result<Message, ReceiveError> {
-        let span = observe::call("receive", self.membership.vm(), self.membership.address(), ANY);
-        let fast = if is_ordinary {
-            self.receive_ordinary(limit, |message| message)
-        } else {
-            Err(LeftReceive::Call)
-        };
-        match fast {
-            Ok(message) => {
-                span.end_well();
-                Ok(message)
-            }
-            Err(left) => {
-                let received = self.receive_short(left, Source::Any, limit);
-                span.end(&received);
-                received
-            }
-        }
-    }
-
     #[cold]
     pub(super) fn receive_short(
         &mut self,

@@ -1,10 +1,12 @@
 //! `reply_receive`: the two calls of a server's loop in one.
 
 use super::Endpoint;
+use super::fast_receive::LeftReceive;
+use super::received::Source;
 use crate::error::ReplyReceiveError;
 use crate::observe;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Message};
+use m3ipc_abi::{ANY, Address, Message};
 
 impl Endpoint {
     /// Answers a request, then waits for the next message of any endpoint. The verb of a server's
@@ -81,6 +83,22 @@ impl Endpoint {
             span.end(&replied);
             replied.map_err(ReplyReceiveError::Reply)?;
         }
-        self.receive_after(is_ordinary, limit).map_err(ReplyReceiveError::Receive)
+        let span = observe::call("receive", self.membership.vm(), self.membership.address(), ANY);
+        let fast = if is_ordinary {
+            self.receive_ordinary(limit, |message| message)
+        } else {
+            Err(LeftReceive::Call)
+        };
+        match fast {
+            Ok(message) => {
+                span.end_well();
+                Ok(message)
+            }
+            Err(left) => {
+                let received = self.receive_short(left, Source::Any, limit);
+                span.end(&received);
+                received.map_err(ReplyReceiveError::Receive)
+            }
+        }
     }
 }
