@@ -20,7 +20,7 @@ use crate::{subjects, unique};
 
 /// Trips of the two runs under the counter. Their difference is free of start and end.
 const FEW: u64 = 1_000;
-const MANY: u64 = 3_000;
+const MANY: u64 = 20_000;
 /// Counts of which the least is taken.
 const COUNTS: usize = 4;
 /// Time limit for start and work under the counter.

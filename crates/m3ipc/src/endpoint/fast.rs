@@ -79,29 +79,23 @@ impl Endpoint {
         let (kind, stamp) = (MessageKind::Request, m3ipc_sys::ticks());
         let posted = peer.link_mut().post_short(kind, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
-        let peer = if may_sleep_after_publication(peer, EndsWait::Receive) {
+        if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
-            self.peers.get_mut(index)
-        } else {
-            peer
-        };
+        }
         self.session.page().count(Counter::Sent);
         m3ipc_sys::pause_point("client.woken");
-        let (found, peer) = match peer.link().look_for_answer(posted) {
-            Some(found) => (found, peer),
-            None => match self.wait_for_answer((index, to), posted, limit)? {
-                found => (found, self.peers.get_mut(index)),
-            },
-        };
+        let found = self.wait_for_answer((index, to), posted, limit)?;
         m3ipc_sys::pause_point("client.answer_seen");
         let ends = EndsWait::ForThisEndpoint;
         let kind = (MessageKind::Reply, found);
-        match take_short(peer, &mut self.inbox, self.session.page(), kind, ends) {
+        let (peer, page) = (self.peers.get_mut(index), self.session.page());
+        match take_short(peer, &mut self.inbox, page, kind, ends) {
             Some((answer, may_sleep)) => {
+                let delivered = deliver(answer);
                 if may_sleep {
                     self.wake_if_ended(index, ends);
                 }
-                Ok(deliver(answer))
+                Ok(delivered)
             }
             None => Err(LeftOver::Answer(index, posted)),
         }
@@ -115,21 +109,12 @@ impl Endpoint {
         request: SlotState,
         limit: Timeout,
     ) -> Result<SlotState, LeftOver> {
-        if self.session.has_events() {
-            return Err(LeftOver::Answer(index, request));
-        }
-        let shares_cpu =
-            self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index));
-        let pauses = Pauses {
-            spin: self.waiter.spin(),
-            page: self.session.page(),
-            shares_cpu,
-            limit,
-            call: WaitCall::SendRec,
-            peer: to,
-        };
+        let shares_cpu = self.seems_to_share_cpu(index);
+        let (call, spin) = (WaitCall::SendRec, self.waiter.spin());
         let (link, session) = (self.peers.get(index).link(), &self.session);
-        let found = pauses.until(|| match link.look_for_answer(request) {
+        let page = session.page();
+        let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: to };
+        let (found, _) = pauses.until(|| match link.look_for_answer(request) {
             None if session.has_events() => ControlFlow::Break(None),
             None => ControlFlow::Continue(()),
             found => ControlFlow::Break(found),

@@ -11,7 +11,7 @@ use super::Endpoint;
 use crate::timeout::Timeout;
 use core::ops::ControlFlow;
 use m3ipc_abi::Address;
-use m3ipc_link::{AdaptiveSpin, ControlPage, WaitCall};
+use m3ipc_link::{AdaptiveSpin, ControlPage, FastSpin, WaitCall};
 
 /// The end of a look: what it found, or `None` if the slow wait must look.
 pub(super) type Look<T> = ControlFlow<Option<T>>;
@@ -29,37 +29,60 @@ pub(super) struct Pauses<'a> {
 }
 
 impl Pauses<'_> {
-    /// Pauses until `look` breaks. `None` if the slow wait must go on.
+    /// Looks, and pauses between looks, until `look` breaks. `None` if the slow wait must go on;
+    /// beside it, whether a look found nothing.
+    ///
+    /// One loop has the first look too, so that a program has its code once.
     #[inline(always)]
-    pub(super) fn until<T>(self, look: impl Fn() -> Look<T>) -> Option<T> {
-        if self.shares_cpu && self.limit != Timeout::Never {
-            return None;
-        }
-        let mut spin = self.spin.begin_fast(self.shares_cpu)?;
-        if self.shares_cpu {
-            self.page.set_blocked(self.call, self.peer);
-        }
+    pub(super) fn until<T>(mut self, look: impl Fn() -> Look<T>) -> (Option<T>, bool) {
+        let mut spin = None;
         let found = loop {
-            if !spin.pause() {
-                break None;
-            }
             if let ControlFlow::Break(found) = look() {
                 break found;
             }
+            if spin.is_none() {
+                spin = self.begin();
+            }
+            let Some(spin) = &mut spin else { break None };
+            if !spin.pause() {
+                break None;
+            }
         };
+        let Some(spin) = spin else { return (found, false) };
         if self.shares_cpu {
             self.page.set_running();
         }
         self.spin.learn_fast(&spin, found.is_some());
-        found
+        (found, true)
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) -> Option<FastSpin> {
+        if self.limit == Timeout::NoWait || self.shares_cpu && self.limit != Timeout::Never {
+            return None;
+        }
+        let spin = self.spin.begin_fast(self.shares_cpu)?;
+        if self.shares_cpu {
+            self.page.set_blocked(self.call, self.peer);
+        }
+        Some(spin)
     }
 }
 
 impl Endpoint {
+    /// Whether the peer of this link was last seen on the CPU of this endpoint.
+    #[inline(always)]
+    pub(super) fn seems_to_share_cpu(&mut self, index: u32) -> bool {
+        match self.fast.shares_cpu_with(index) {
+            Some(shares_cpu) => shares_cpu,
+            None => self.look_for_cpu(index),
+        }
+    }
+
     /// Looks whether the peer of this link is on the CPU of this endpoint. Waits look now and then
     /// only: after a move the slow wait looks again.
     #[cold]
-    pub(super) fn look_for_cpu(&mut self, index: u32) -> bool {
+    fn look_for_cpu(&mut self, index: u32) -> bool {
         let shares_cpu = self.shares_cpu(Some(index));
         self.fast.note_cpu(index, shares_cpu);
         shares_cpu

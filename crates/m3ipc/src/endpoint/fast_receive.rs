@@ -76,11 +76,7 @@ impl Endpoint {
         if !self.needs_no_order() {
             return Err(LeftReceive::Call);
         }
-        let found = match self.arrivals().find() {
-            ControlFlow::Break(found) => found,
-            ControlFlow::Continue(()) => self.pause_for_any(limit),
-        };
-        let (index, kind, state) = match found {
+        let (index, kind, state) = match self.look_for_one(limit) {
             Some(found) => found,
             None => match self.find_later(limit)? {
                 Found::One(found) => found,
@@ -114,14 +110,10 @@ impl Endpoint {
         if !self.is_ordinary() || source == SYSTEM || self.inbox.has_any_from_daemon() {
             return Err(LeftReceive::Call);
         }
-        let Some((index, peer)) = self.peers.find_again(source) else {
+        let Some((index, _)) = self.peers.find_again(source) else {
             return Err(LeftReceive::Call);
         };
-        let found = match look_at(index, peer) {
-            ControlFlow::Break(found) => found,
-            ControlFlow::Continue(()) => self.pause_for_one((index, source), limit),
-        };
-        let found = match found {
+        let found = match self.look_on_link((index, source), limit) {
             Some(found) => found,
             None => match self.find_later_on(index, limit)? {
                 Found::One(found) => found,
@@ -172,14 +164,9 @@ impl Endpoint {
     /// Polls the hot links until one of them has a message and the others have nothing. `None` if
     /// that is not so: there is more, or nothing.
     #[inline(always)]
-    fn pause_for_any(&mut self, limit: Timeout) -> Option<OneMessage> {
-        if limit == Timeout::NoWait || self.session.has_events() {
-            return None;
-        }
+    fn look_for_one(&mut self, limit: Timeout) -> Option<OneMessage> {
         let shares_cpu = match self.inbox.hot().likeliest() {
-            Some(index) => {
-                self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index))
-            }
+            Some(index) => self.seems_to_share_cpu(index),
             None => false,
         };
         let (spin, pages) = self.waiter.spin_and_pages();
@@ -187,11 +174,12 @@ impl Endpoint {
         let session = &self.session;
         let page = session.page();
         let (call, peer) = (WaitCall::Receive, ANY);
-        let found = Pauses { spin, page, shares_cpu, limit, call, peer }.until(|| {
+        let pauses = Pauses { spin, page, shares_cpu, limit, call, peer };
+        let (found, has_paused) = pauses.until(|| {
             // Events come first: a death erases the notification of the dead peer.
             if session.has_events() { ControlFlow::Break(None) } else { arrivals.find() }
         });
-        if found.is_none() {
+        if found.is_none() && has_paused {
             // This call has waited, also if the slow path ends it.
             self.inbox.set_waited(true);
         }
@@ -199,32 +187,24 @@ impl Endpoint {
     }
 
     /// Polls one link until it has a message and nothing else, as
-    /// [`pause_for_any`](Self::pause_for_any).
+    /// [`look_for_one`](Self::look_for_one).
     #[inline(always)]
-    fn pause_for_one(
+    fn look_on_link(
         &mut self,
         (index, source): (u32, Address),
         limit: Timeout,
     ) -> Option<OneMessage> {
-        if limit == Timeout::NoWait || self.session.has_events() {
-            return None;
-        }
-        let shares_cpu =
-            self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index));
-        let pauses = Pauses {
-            spin: self.waiter.spin(),
-            page: self.session.page(),
-            shares_cpu,
-            limit,
-            call: WaitCall::Receive,
-            peer: source,
-        };
+        let shares_cpu = self.seems_to_share_cpu(index);
+        let (call, spin) = (WaitCall::Receive, self.waiter.spin());
         let (peer, session) = (self.peers.get(index), &self.session);
-        let found = pauses.until(|| match look_at(index, peer) {
+        let page = session.page();
+        let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: source };
+        let (found, has_paused) = pauses.until(|| match look_at(index, peer) {
             ControlFlow::Continue(()) if session.has_events() => ControlFlow::Break(None),
             look => look,
         });
-        if found.is_none() {
+        if found.is_none() && has_paused {
+            // This call has waited, also if the slow path ends it.
             self.inbox.set_waited(true);
         }
         found

@@ -60,16 +60,11 @@ impl Endpoint {
         let stamp = m3ipc_sys::ticks();
         let posted = peer.link_mut().post_short(MessageKind::Send, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
-        let peer = if may_sleep_after_publication(peer, EndsWait::Receive) {
+        if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
-            self.peers.get_mut(index)
-        } else {
-            peer
-        };
-        m3ipc_sys::pause_point("client.woken");
-        if !peer.link().is_last_taken() {
-            self.wait_for_take((index, to), posted, limit)?;
         }
+        m3ipc_sys::pause_point("client.woken");
+        self.wait_for_take((index, to), posted, limit)?;
         self.session.page().count(Counter::Sent);
         Ok(())
     }
@@ -82,21 +77,12 @@ impl Endpoint {
         posted: SlotState,
         limit: Timeout,
     ) -> Result<(), LeftSend> {
-        if self.session.has_events() {
-            return Err(LeftSend::Take(index, posted));
-        }
-        let shares_cpu =
-            self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index));
-        let pauses = Pauses {
-            spin: self.waiter.spin(),
-            page: self.session.page(),
-            shares_cpu,
-            limit,
-            call: WaitCall::Send,
-            peer: to,
-        };
+        let shares_cpu = self.seems_to_share_cpu(index);
+        let (call, spin) = (WaitCall::Send, self.waiter.spin());
         let (link, session) = (self.peers.get(index).link(), &self.session);
-        let taken = pauses.until(|| {
+        let page = session.page();
+        let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: to };
+        let (taken, _) = pauses.until(|| {
             if link.is_last_taken() {
                 return ControlFlow::Break(Some(()));
             }

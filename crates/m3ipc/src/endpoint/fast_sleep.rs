@@ -113,11 +113,20 @@ impl Endpoint {
 
     /// Sleeps until the link of this index has a message or notifications, and nothing else.
     pub(super) fn sleep_for_message_on(&mut self, index: u32) -> Result<Found, NotFound> {
-        self.sleep_for_peer(WaitCall::Receive, index, |endpoint| match endpoint.find_on(index) {
-            Found::Nothing => Err(false),
+        let has_slept = Cell::new(false);
+        let look = |endpoint: &Self| match endpoint.find_on(index) {
+            Found::Nothing => {
+                has_slept.set(true);
+                Err(false)
+            }
             Found::More => Err(true),
             found => Ok(found),
-        })
+        };
+        let found = self.sleep_for_peer(WaitCall::Receive, index, look);
+        if has_slept.get() {
+            self.inbox.set_waited(true);
+        }
+        found
     }
 
     /// Sleeps until `look` finds something on the link of this index. `Err(true)`: the slow wait
@@ -180,12 +189,9 @@ impl Endpoint {
             ShortSleep { endpoint, index: None, limit_ns: MESSAGE_SLEEP_NS, since_ns: 0 };
         let found = sleep_between(&mut sleep, WaitMode::OnLinks(ANY), poll);
         endpoint.session.page().set_running();
-        match found {
-            // The slow path goes on with the wait of this call.
-            Err(NotFound::Yet) => self.inbox.set_waited(has_slept.get()),
-            // The poll before the sleep found nothing.
-            Ok(Found::Notification(_)) => self.inbox.set_waited(true),
-            _ => {}
+        if has_slept.get() {
+            // A poll of this call found nothing, also if the slow path goes on with its wait.
+            self.inbox.set_waited(true);
         }
         found
     }
