@@ -27,10 +27,10 @@ pub(super) struct DeliveryOrder {
     /// The time of the last take, and of the last poll of all links because of a take.
     taken_ticks: u64,
     polled_ticks: u64,
-    /// Messages taken since the clock was read last.
-    unordered: u32,
-    /// The limit of `unordered`.
-    unordered_max: u32,
+    /// Messages that may pass beside the queue before the clock is read.
+    passes_left: u32,
+    /// The same after it was read.
+    passes_max: u32,
     /// Messages that receives from one sender took since the clock was read last.
     directed: u32,
     /// Notifications delivered out of slot order since the last message.
@@ -45,8 +45,8 @@ impl Default for DeliveryOrder {
         Self {
             taken_ticks: 0,
             polled_ticks: 0,
-            unordered: 0,
-            unordered_max: UNORDERED_MAX,
+            passes_left: UNORDERED_MAX,
+            passes_max: UNORDERED_MAX,
             directed: 0,
             repeated_notifications: 0,
             latest_notified_slot: i32::MIN,
@@ -58,13 +58,14 @@ impl Default for DeliveryOrder {
 impl DeliveryOrder {
     /// Makes every message pass the queue, or not.
     pub(super) fn set_always(&mut self, always: bool) {
-        self.unordered_max = if always { 0 } else { UNORDERED_MAX };
+        self.passes_max = if always { 0 } else { UNORDERED_MAX };
+        self.passes_left = self.passes_left.min(self.passes_max);
     }
 
     /// Whether a message of a sole sender may pass beside the queue.
     #[inline(always)]
     pub(super) fn may_pass_queue(&self) -> bool {
-        self.unordered < self.unordered_max
+        self.passes_left != 0
     }
 
     /// Whether notifications were delivered out of slot order since the last message.
@@ -105,15 +106,15 @@ impl DeliveryOrder {
 
     #[inline(always)]
     fn count_passing(&mut self) -> bool {
-        self.unordered += 1;
-        self.unordered >= self.unordered_max
+        self.passes_left -= 1;
+        self.passes_left == 0
     }
 
     /// Notes that the clock was read for what passed beside the queue. If all links must be polled,
     /// nothing passes the queue before.
     pub(super) fn note_look_at_clock(&mut self) {
         if !self.is_full_poll_due() {
-            self.unordered = 0;
+            self.passes_left = self.passes_max;
         }
     }
 
@@ -126,7 +127,7 @@ impl DeliveryOrder {
 
     /// Notes that the queue decides about the next delivery.
     pub(super) fn note_look_at_queue(&mut self) {
-        self.unordered = 0;
+        self.passes_left = self.passes_max;
     }
 
     /// Notes that a message was taken out of the queue.

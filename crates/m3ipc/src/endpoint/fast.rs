@@ -20,14 +20,15 @@
 //! | [`super::fast_sleep`] | a sleep |
 
 use super::Endpoint;
-use super::fast_pauses::Pauses;
+use super::daemon_session::DaemonSession;
+use super::fast_pauses::{Look, Looker, Pauses};
 use super::inbox::Inbox;
 use super::peer::Peer;
 use crate::timeout::Timeout;
 use core::ops::ControlFlow;
 use m3ipc_abi::{Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, may_sleep_after_publication};
-use m3ipc_link::{ControlPage, Counter, MessageKind, SlotState, WaitCall, WaitStrategy};
+use m3ipc_link::{ControlPage, Counter, Link, MessageKind, SlotState, WaitCall, WaitStrategy};
 
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
@@ -50,6 +51,26 @@ pub(super) enum NotFound {
     Yet,
     /// A signal with a handler ended the call.
     Signal,
+}
+
+/// The look for the answer to a request.
+struct ForAnswer<'a> {
+    link: &'a Link,
+    session: &'a DaemonSession,
+    request: SlotState,
+}
+
+impl Looker for ForAnswer<'_> {
+    type Found = SlotState;
+
+    #[inline(always)]
+    fn look(&self) -> Look<SlotState> {
+        match self.link.look_for_answer(self.request) {
+            None if self.session.has_events() => ControlFlow::Break(None),
+            None => ControlFlow::Continue(()),
+            found => ControlFlow::Break(found),
+        }
+    }
 }
 
 impl Endpoint {
@@ -114,11 +135,7 @@ impl Endpoint {
         let (link, session) = (self.peers.get(index).link(), &self.session);
         let page = session.page();
         let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: to };
-        let (found, _) = pauses.until(|| match link.look_for_answer(request) {
-            None if session.has_events() => ControlFlow::Break(None),
-            None => ControlFlow::Continue(()),
-            found => ControlFlow::Break(found),
-        });
+        let (found, _) = pauses.until(ForAnswer { link, session, request });
         match found {
             Some(found) => Ok(found),
             None if !self.may_sleep(limit) => Err(LeftOver::Answer(index, request)),

@@ -16,6 +16,14 @@ use m3ipc_link::{AdaptiveSpin, ControlPage, FastSpin, WaitCall};
 /// The end of a look: what it found, or `None` if the slow wait must look.
 pub(super) type Look<T> = ControlFlow<Option<T>>;
 
+/// The look of a wait. It is no closure, so that it is inline in both places of its loop.
+pub(super) trait Looker {
+    /// What it finds.
+    type Found;
+    /// Looks once. It breaks without a find if the slow wait must look.
+    fn look(&self) -> Look<Self::Found>;
+}
+
 /// The first part of one wait.
 pub(super) struct Pauses<'a> {
     pub(super) spin: &'a mut AdaptiveSpin,
@@ -29,15 +37,15 @@ pub(super) struct Pauses<'a> {
 }
 
 impl Pauses<'_> {
-    /// Looks, and pauses between looks, until `look` breaks. `None` if the slow wait must go on;
+    /// Looks, and pauses between looks, until a look breaks. `None` if the slow wait must go on;
     /// beside it, whether a look found nothing.
     ///
     /// One loop has the first look too, so that a program has its code once.
     #[inline(always)]
-    pub(super) fn until<T>(mut self, look: impl Fn() -> Look<T>) -> (Option<T>, bool) {
+    pub(super) fn until<L: Looker>(mut self, looker: L) -> (Option<L::Found>, bool) {
         let mut spin = None;
         let found = loop {
-            if let ControlFlow::Break(found) = look() {
+            if let ControlFlow::Break(found) = looker.look() {
                 break found;
             }
             if spin.is_none() {

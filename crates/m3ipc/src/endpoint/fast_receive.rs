@@ -7,8 +7,9 @@
 //! ```
 
 use super::Endpoint;
+use super::daemon_session::DaemonSession;
 use super::fast::{NotFound, take_short};
-use super::fast_pauses::{Look, Pauses};
+use super::fast_pauses::{Look, Looker, Pauses};
 use super::hot_set::{HotSet, NO_LINK};
 use super::page_set::PageSets;
 use super::peer::Peer;
@@ -50,6 +51,41 @@ struct Arrivals<'a> {
     peers: &'a Peers,
     hot: &'a HotSet,
     pages: &'a PageSets,
+}
+
+/// The look for a message of any endpoint.
+struct ForAny<'a> {
+    arrivals: Arrivals<'a>,
+    session: &'a DaemonSession,
+}
+
+impl Looker for ForAny<'_> {
+    type Found = OneMessage;
+
+    #[inline(always)]
+    fn look(&self) -> Look<OneMessage> {
+        // Events come first: a death erases the notification of the dead peer.
+        if self.session.has_events() { ControlFlow::Break(None) } else { self.arrivals.find() }
+    }
+}
+
+/// The look for a message of one endpoint.
+struct ForOne<'a> {
+    index: u32,
+    peer: &'a Peer,
+    session: &'a DaemonSession,
+}
+
+impl Looker for ForOne<'_> {
+    type Found = OneMessage;
+
+    #[inline(always)]
+    fn look(&self) -> Look<OneMessage> {
+        match look_at(self.index, self.peer) {
+            ControlFlow::Continue(()) if self.session.has_events() => ControlFlow::Break(None),
+            look => look,
+        }
+    }
 }
 
 impl Endpoint {
@@ -175,10 +211,7 @@ impl Endpoint {
         let page = session.page();
         let (call, peer) = (WaitCall::Receive, ANY);
         let pauses = Pauses { spin, page, shares_cpu, limit, call, peer };
-        let (found, has_paused) = pauses.until(|| {
-            // Events come first: a death erases the notification of the dead peer.
-            if session.has_events() { ControlFlow::Break(None) } else { arrivals.find() }
-        });
+        let (found, has_paused) = pauses.until(ForAny { arrivals, session });
         if found.is_none() && has_paused {
             // This call has waited, also if the slow path ends it.
             self.inbox.set_waited(true);
@@ -199,10 +232,7 @@ impl Endpoint {
         let (peer, session) = (self.peers.get(index), &self.session);
         let page = session.page();
         let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: source };
-        let (found, has_paused) = pauses.until(|| match look_at(index, peer) {
-            ControlFlow::Continue(()) if session.has_events() => ControlFlow::Break(None),
-            look => look,
-        });
+        let (found, has_paused) = pauses.until(ForOne { index, peer, session });
         if found.is_none() && has_paused {
             // This call has waited, also if the slow path ends it.
             self.inbox.set_waited(true);

@@ -7,13 +7,14 @@
 //! ```
 
 use super::Endpoint;
+use super::daemon_session::DaemonSession;
 use super::fast::{NotFound, answer_short};
-use super::fast_pauses::Pauses;
+use super::fast_pauses::{Look, Looker, Pauses};
 use crate::timeout::Timeout;
 use core::ops::ControlFlow;
 use m3ipc_abi::{Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, may_sleep_after_publication};
-use m3ipc_link::{Counter, MessageKind, SlotState, WaitCall};
+use m3ipc_link::{Counter, Link, MessageKind, SlotState, WaitCall};
 
 /// The part of a send that is left to the slow path.
 #[derive(Debug)]
@@ -24,6 +25,28 @@ pub(super) enum LeftSend {
     Take(u32, SlotState),
     /// The end of the call by a signal, unless the message was taken: it is posted.
     Signal(u32, SlotState),
+}
+
+/// The look for the take of the last message.
+struct ForTake<'a> {
+    link: &'a Link,
+    session: &'a DaemonSession,
+}
+
+impl Looker for ForTake<'_> {
+    type Found = ();
+
+    #[inline(always)]
+    fn look(&self) -> Look<()> {
+        if self.link.is_last_taken() {
+            return ControlFlow::Break(Some(()));
+        }
+        // A message of the peer may cross this one.
+        if self.session.has_events() || !self.link.is_quiet() {
+            return ControlFlow::Break(None);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 impl Endpoint {
@@ -82,16 +105,7 @@ impl Endpoint {
         let (link, session) = (self.peers.get(index).link(), &self.session);
         let page = session.page();
         let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: to };
-        let (taken, _) = pauses.until(|| {
-            if link.is_last_taken() {
-                return ControlFlow::Break(Some(()));
-            }
-            // A message of the peer may cross this one.
-            if session.has_events() || !link.is_quiet() {
-                return ControlFlow::Break(None);
-            }
-            ControlFlow::Continue(())
-        });
+        let (taken, _) = pauses.until(ForTake { link, session });
         match taken {
             Some(()) => Ok(()),
             None if !self.may_sleep(limit) => Err(LeftSend::Take(index, posted)),
