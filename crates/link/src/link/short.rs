@@ -17,7 +17,9 @@ pub enum Look {
     Nothing,
     /// This message or request, and no notification.
     Message(MessageKind, SlotState),
-    /// Anything else: a notification, an answer, or a word that no rule makes.
+    /// Notifications, and no message.
+    Notification,
+    /// Anything else: both, an answer, or a word that no rule makes.
     Other,
 }
 
@@ -91,15 +93,13 @@ impl<P: LinePage> Link<P> {
     pub fn look_for_all(&self) -> Look {
         // Acquire: as in `slot::peek`.
         let found = self.peer_word().load(Ordering::Acquire);
-        if self.has_notification() {
-            return Look::Other;
-        }
+        let has_notification = self.has_notification();
         if !slot::is_full(found) {
-            return Look::Nothing;
+            return if has_notification { Look::Notification } else { Look::Nothing };
         }
         match SlotState::of_asking(found) {
-            Some((kind, state)) => Look::Message(kind, state),
-            None => Look::Other,
+            Some((kind, state)) if !has_notification => Look::Message(kind, state),
+            _ => Look::Other,
         }
     }
 

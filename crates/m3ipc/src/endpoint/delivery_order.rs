@@ -90,22 +90,11 @@ impl DeliveryOrder {
         (self.taken_ticks, self.directed) = (ticks, 0);
     }
 
-    /// Notes that a message passed beside the queue. Whether the clock must be read.
+    /// Notes that something passed beside the queue. Whether the clock must be read. A notification
+    /// that passes comes before no message, so its repetition is none.
     #[inline(always)]
     pub(super) fn note_passing(&mut self) -> bool {
         self.latest_notified_slot = i32::MIN;
-        self.count_passing()
-    }
-
-    /// Notes that a notification of this slot passed beside the queue. Whether the clock must be
-    /// read.
-    pub(super) fn note_passing_notification(&mut self, slot: i32) -> bool {
-        self.latest_notified_slot = slot;
-        self.count_passing()
-    }
-
-    #[inline(always)]
-    fn count_passing(&mut self) -> bool {
         self.passes_left -= 1;
         self.passes_left == 0
     }

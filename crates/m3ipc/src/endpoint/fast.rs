@@ -84,6 +84,8 @@ impl Endpoint {
         limit: Timeout,
         deliver: impl FnOnce(Message) -> T,
     ) -> Result<T, LeftOver> {
+        // Some dozen cycles, which pass beside the checks.
+        let stamp = m3ipc_sys::ticks();
         if limit == Timeout::NoWait || !self.is_ordinary() {
             return Err(LeftOver::Call);
         }
@@ -97,7 +99,7 @@ impl Endpoint {
         }
         // The point of no return: the request is posted.
         let Message { m_type, payload, .. } = message;
-        let (kind, stamp) = (MessageKind::Request, m3ipc_sys::ticks());
+        let kind = MessageKind::Request;
         let posted = peer.link_mut().post_short(kind, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {

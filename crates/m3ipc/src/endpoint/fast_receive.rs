@@ -14,11 +14,12 @@ use super::hot_set::{HotSet, NO_LINK};
 use super::page_set::PageSets;
 use super::peer::Peer;
 use super::peers::Peers;
+use super::received::{Received, ReceivedKind};
 use crate::timeout::Timeout;
 use core::ops::ControlFlow;
 use m3ipc_abi::{ANY, Address, Message, SYSTEM};
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{MessageKind, SlotState, WaitCall};
+use m3ipc_link::{Counter, MessageKind, SlotState, WaitCall};
 
 /// The part of a receive that is left to the slow path. Nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +32,23 @@ pub(super) enum LeftReceive {
     Signal,
 }
 
-/// A message on the link of an index.
-pub(super) type OneMessage = (u32, MessageKind, SlotState);
+/// What has arrived on a link.
+#[derive(Clone, Copy)]
+pub(super) enum Arrived {
+    /// A message, and no notification.
+    Message(MessageKind, SlotState),
+    /// Notifications, and no message.
+    Notification,
+}
+
+/// An arrival on the link of an index.
+pub(super) type OneArrival = (u32, Arrived);
 
 /// What links have.
 pub(super) enum Found {
     Nothing,
-    /// One message, and nothing else.
-    One(OneMessage),
-    /// The notifications of this link, and nothing else.
-    Notification(u32),
+    /// This, and nothing else.
+    One(OneArrival),
     /// More than that.
     More,
 }
@@ -53,23 +61,23 @@ struct Arrivals<'a> {
     pages: &'a PageSets,
 }
 
-/// The look for a message of any endpoint.
+/// The look for an arrival from any endpoint.
 struct ForAny<'a> {
     arrivals: Arrivals<'a>,
     session: &'a DaemonSession,
 }
 
 impl Looker for ForAny<'_> {
-    type Found = OneMessage;
+    type Found = OneArrival;
 
     #[inline(always)]
-    fn look(&self) -> Look<OneMessage> {
+    fn look(&self) -> Look<OneArrival> {
         // Events come first: a death erases the notification of the dead peer.
         if self.session.has_events() { ControlFlow::Break(None) } else { self.arrivals.find() }
     }
 }
 
-/// The look for a message of one endpoint.
+/// The look for an arrival from one endpoint.
 struct ForOne<'a> {
     index: u32,
     peer: &'a Peer,
@@ -77,10 +85,10 @@ struct ForOne<'a> {
 }
 
 impl Looker for ForOne<'_> {
-    type Found = OneMessage;
+    type Found = OneArrival;
 
     #[inline(always)]
-    fn look(&self) -> Look<OneMessage> {
+    fn look(&self) -> Look<OneArrival> {
         match look_at(self.index, self.peer) {
             ControlFlow::Continue(()) if self.session.has_events() => ControlFlow::Break(None),
             look => look,
@@ -112,22 +120,13 @@ impl Endpoint {
         if !self.needs_no_order() {
             return Err(LeftReceive::Call);
         }
-        let (index, kind, state) = match self.look_for_one(limit) {
+        let (index, arrived) = match self.look_for_one(limit) {
             Some(found) => found,
-            None => match self.find_later(limit)? {
-                Found::One(found) => found,
-                Found::Notification(index) => {
-                    return self.take_sole_notification(index).map(deliver);
-                }
-                Found::Nothing | Found::More => return Err(LeftReceive::Wait),
-            },
+            None => self.find_later(limit)?,
         };
+        let is_last = self.inbox.order().note_passing();
         m3ipc_sys::pause_point("server.before_take");
-        let message = if self.inbox.order().note_passing() {
-            self.take_by_clock((index, kind, state))?
-        } else {
-            self.take_message((index, kind, state))?
-        };
+        let message = self.take_arrived((index, arrived), is_last)?;
         m3ipc_sys::pause_point("server.taken");
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
@@ -151,25 +150,33 @@ impl Endpoint {
         };
         let found = match self.look_on_link((index, source), limit) {
             Some(found) => found,
-            None => match self.find_later_on(index, limit)? {
-                Found::One(found) => found,
-                Found::Notification(index) => {
-                    return self.take_one_notification(index).map(deliver);
-                }
-                Found::Nothing | Found::More => return Err(LeftReceive::Wait),
-            },
+            None => self.find_later_on(index, limit)?,
         };
-        let message = if self.inbox.order().note_directed() {
-            self.take_by_clock(found)?
-        } else {
-            self.take_message(found)?
-        };
-        Ok(deliver(message))
+        let is_last = self.inbox.order().note_directed();
+        self.take_arrived(found, is_last).map(deliver)
+    }
+
+    /// Takes an arrival, beside which nothing waits: so notifications delay no message, and need
+    /// not be counted. `is_last`: the last one before a look at the clock.
+    #[inline(always)]
+    fn take_arrived(
+        &mut self,
+        (index, arrived): OneArrival,
+        is_last: bool,
+    ) -> Result<Message, LeftReceive> {
+        match arrived {
+            Arrived::Message(kind, state) if !is_last => self.take_message(index, (kind, state)),
+            _ => self.take_by_clock((index, arrived), is_last),
+        }
     }
 
     /// Takes a short message.
     #[inline(always)]
-    fn take_message(&mut self, (index, kind, state): OneMessage) -> Result<Message, LeftReceive> {
+    fn take_message(
+        &mut self,
+        index: u32,
+        (kind, state): (MessageKind, SlotState),
+    ) -> Result<Message, LeftReceive> {
         // The sender of a request does not sleep until the take.
         let ends = match kind {
             MessageKind::Request => EndsWait::None,
@@ -197,10 +204,10 @@ impl Endpoint {
         self.arrivals().sort()
     }
 
-    /// Polls the hot links until one of them has a message and the others have nothing. `None` if
+    /// Polls the hot links until one of them has something and the others have nothing. `None` if
     /// that is not so: there is more, or nothing.
     #[inline(always)]
-    fn look_for_one(&mut self, limit: Timeout) -> Option<OneMessage> {
+    fn look_for_one(&mut self, limit: Timeout) -> Option<OneArrival> {
         let shares_cpu = match self.inbox.hot().likeliest() {
             Some(index) => self.seems_to_share_cpu(index),
             None => false,
@@ -212,45 +219,52 @@ impl Endpoint {
         let (call, peer) = (WaitCall::Receive, ANY);
         let pauses = Pauses { spin, page, shares_cpu, limit, call, peer };
         let (found, has_paused) = pauses.until(ForAny { arrivals, session });
-        if found.is_none() && has_paused {
-            // This call has waited, also if the slow path ends it.
-            self.inbox.set_waited(true);
+        if has_paused {
+            self.note_pauses(found);
         }
         found
     }
 
-    /// Polls one link until it has a message and nothing else, as
+    /// Polls one link until it has one arrival, as
     /// [`look_for_one`](Self::look_for_one).
     #[inline(always)]
     fn look_on_link(
         &mut self,
         (index, source): (u32, Address),
         limit: Timeout,
-    ) -> Option<OneMessage> {
+    ) -> Option<OneArrival> {
         let shares_cpu = self.seems_to_share_cpu(index);
         let (call, spin) = (WaitCall::Receive, self.waiter.spin());
         let (peer, session) = (self.peers.get(index), &self.session);
         let page = session.page();
         let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: source };
         let (found, has_paused) = pauses.until(ForOne { index, peer, session });
-        if found.is_none() && has_paused {
-            // This call has waited, also if the slow path ends it.
-            self.inbox.set_waited(true);
+        if has_paused {
+            self.note_pauses(found);
         }
         found
     }
 
-    /// What is there after a look or pauses in which no sole message came. Sleeps if such a call
+    /// Notes whether this call has waited, which counts for notifications, also if the slow path
+    /// ends it.
+    #[inline(always)]
+    fn note_pauses(&mut self, found: Option<OneArrival>) {
+        if !matches!(found, Some((_, Arrived::Message(..)))) {
+            self.inbox.set_waited(true);
+        }
+    }
+
+    /// What is there after a look or pauses in which no sole arrival came. Sleeps if such a call
     /// sleeps.
     #[inline(never)]
-    fn find_later(&mut self, limit: Timeout) -> Result<Found, LeftReceive> {
+    fn find_later(&mut self, limit: Timeout) -> Result<OneArrival, LeftReceive> {
         let found = self.find_arrivals();
         self.find_or_sleep(found, limit, Self::sleep_for_one)
     }
 
     /// The same for one link.
     #[inline(never)]
-    fn find_later_on(&mut self, index: u32, limit: Timeout) -> Result<Found, LeftReceive> {
+    fn find_later_on(&mut self, index: u32, limit: Timeout) -> Result<OneArrival, LeftReceive> {
         let found = self.find_on(index);
         self.find_or_sleep(found, limit, |endpoint| endpoint.sleep_for_message_on(index))
     }
@@ -260,12 +274,11 @@ impl Endpoint {
         &mut self,
         found: Found,
         limit: Timeout,
-        sleep: impl FnOnce(&mut Self) -> Result<Found, NotFound>,
-    ) -> Result<Found, LeftReceive> {
+        sleep: impl FnOnce(&mut Self) -> Result<OneArrival, NotFound>,
+    ) -> Result<OneArrival, LeftReceive> {
         let found = match found {
-            Found::Notification(_) => return Ok(found),
             // It has come since the last look.
-            Found::One(_) => found,
+            Found::One(found) => found,
             _ if limit == Timeout::NoWait => return Err(LeftReceive::Call),
             _ if !self.may_sleep(limit) => return Err(LeftReceive::Wait),
             _ => sleep(self).map_err(|why| match why {
@@ -273,7 +286,7 @@ impl Endpoint {
                 NotFound::Signal => LeftReceive::Signal,
             })?,
         };
-        if matches!(found, Found::One(_)) {
+        if matches!(found.1, Arrived::Message(..)) {
             self.inbox.set_waited(false);
         }
         Ok(found)
@@ -281,45 +294,48 @@ impl Endpoint {
 
     /// What the link of this index has.
     pub(super) fn find_on(&self, index: u32) -> Found {
-        let peer = self.peers.get(index);
-        match look_at(index, peer) {
+        match look_at(index, self.peers.get(index)) {
             ControlFlow::Continue(()) => Found::Nothing,
             ControlFlow::Break(Some(found)) => Found::One(found),
-            // A notification comes before a message, from one endpoint too.
-            ControlFlow::Break(None) if peer.has_notification() => Found::Notification(index),
             ControlFlow::Break(None) => Found::More,
         }
     }
 
-    /// Takes the notifications of a link, beside which nothing waits: so they delay no message, and
-    /// need not be counted.
-    #[inline(never)]
-    fn take_sole_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
-        let links = self.peers.index_limit();
-        // A peer that is not hot may have come before this one.
-        if self.waiter.pages().any_ready_of(links) {
-            return Err(LeftReceive::Wait);
+    /// Takes the notifications of a link, as [`take_notification`](Self::take_notification).
+    #[inline]
+    fn take_notifications(&mut self, index: u32) -> Result<Message, LeftReceive> {
+        let peer = self.peers.get_mut(index);
+        let identity = peer.identity();
+        // A receive that waited takes the first one: that one ended the wait.
+        let has_waited = self.inbox.has_waited();
+        let bits = if has_waited {
+            peer.link().take_first_notification()
+        } else {
+            peer.link().take_notifications()
+        };
+        let Some(bits) = bits else { return Err(LeftReceive::Wait) };
+        let has_more = has_waited && peer.has_notification();
+        self.session.page().count(Counter::Received);
+        self.inbox.set_waited(false);
+        self.inbox.note_taken(identity, ReceivedKind::Notification);
+        if has_more || !self.inbox.hot().has(index) {
+            self.note_notifier(index, has_more);
         }
-        let message = self.take_one_notification(index)?;
-        if self.inbox.order().note_passing_notification(message.source.slot()) {
-            self.note_take_of(index);
-        }
-        self.peers.remember(message.source, index);
-        Ok(message)
+        Ok(Received::of_notification(identity.address, bits).message)
     }
 
-    /// Takes the notifications of a link for a receive from it.
-    #[inline]
-    fn take_one_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
-        let Some(received) = self.take_notification(index) else {
-            return Err(LeftReceive::Wait);
-        };
-        self.inbox.set_waited(false);
-        if !self.inbox.is_empty() {
+    /// Notes a notification of a peer that is not hot, or has more of them.
+    #[cold]
+    fn note_notifier(&mut self, index: u32, has_more: bool) {
+        let statuses = self.waiter.pages().statuses();
+        self.inbox.record_sender(&mut self.peers, index, statuses);
+        if has_more {
             // The second notification of the peer waits for the next receive.
+            self.inbox.poll_link(&mut self.peers, index);
+        }
+        if !self.inbox.is_empty() {
             self.fast.close();
         }
-        Ok(received.message)
     }
 
     /// Whether a message may be received that needs no queue (see
@@ -351,13 +367,21 @@ impl Endpoint {
         is_empty
     }
 
-    /// Takes a short message, and notes the time: after some messages without. The next receive from
+    /// Takes notifications, or the last message before a look at the clock. The next receive from
     /// ANY takes the slow path if all links must be polled.
-    #[cold]
     #[inline(never)]
-    fn take_by_clock(&mut self, found: OneMessage) -> Result<Message, LeftReceive> {
-        let message = self.take_message(found)?;
-        self.note_take_of(found.0);
+    fn take_by_clock(
+        &mut self,
+        (index, arrived): OneArrival,
+        is_last: bool,
+    ) -> Result<Message, LeftReceive> {
+        let message = match arrived {
+            Arrived::Message(kind, state) => self.take_message(index, (kind, state))?,
+            Arrived::Notification => self.take_notifications(index)?,
+        };
+        if is_last {
+            self.note_take_of(index);
+        }
         Ok(message)
     }
 
@@ -370,13 +394,16 @@ impl Endpoint {
     }
 }
 
-/// Looks at one link. It breaks without a message if the link has anything else.
+/// Looks at one link. It breaks without an arrival if the link has more than one.
 #[inline(always)]
-fn look_at(index: u32, peer: &Peer) -> Look<OneMessage> {
+fn look_at(index: u32, peer: &Peer) -> Look<OneArrival> {
     match peer.look_for_all() {
         m3ipc_link::Look::Nothing => ControlFlow::Continue(()),
         m3ipc_link::Look::Message(kind, state) if peer.admission().receives(kind) => {
-            ControlFlow::Break(Some((index, kind, state)))
+            ControlFlow::Break(Some((index, Arrived::Message(kind, state))))
+        }
+        m3ipc_link::Look::Notification if peer.admission().receives_notification() => {
+            ControlFlow::Break(Some((index, Arrived::Notification)))
         }
         _ => ControlFlow::Break(None),
     }
@@ -385,7 +412,7 @@ fn look_at(index: u32, peer: &Peer) -> Look<OneMessage> {
 impl Arrivals<'_> {
     /// Looks at the hot links and at the ready bitmap once.
     #[inline(always)]
-    fn find(self) -> Look<OneMessage> {
+    fn find(self) -> Look<OneArrival> {
         if self.pages.any_ready_of(self.peers.index_limit()) {
             return ControlFlow::Break(None);
         }
@@ -435,8 +462,8 @@ impl Arrivals<'_> {
             let Some(peer) = self.peers.find_index(*index) else { continue };
             let here = match (peer.look(), peer.has_notification()) {
                 (None, false) => continue,
-                (Some((kind, state)), false) => Found::One((*index, kind, state)),
-                (None, true) => Found::Notification(*index),
+                (Some((kind, state)), false) => Found::One((*index, Arrived::Message(kind, state))),
+                (None, true) => Found::One((*index, Arrived::Notification)),
                 (Some(_), true) => return Found::More,
             };
             if !matches!(found, Found::Nothing) {

@@ -75,12 +75,13 @@ impl Endpoint {
             self.end_answer(index, may_sleep);
             return Ok(());
         }
+        // Some dozen cycles, which pass beside the checks.
+        let stamp = m3ipc_sys::ticks();
         if !peer.link().is_ready_to_post() {
             return Err(LeftSend::Call);
         }
         // The point of no return: the message is posted.
         let Message { m_type, payload, .. } = message;
-        let stamp = m3ipc_sys::ticks();
         let posted = peer.link_mut().post_short(MessageKind::Send, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {

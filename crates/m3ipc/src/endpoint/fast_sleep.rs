@@ -13,7 +13,7 @@
 
 use super::Endpoint;
 use super::fast::NotFound;
-use super::fast_receive::Found;
+use super::fast_receive::{Found, OneArrival};
 use super::wait::{DEADLOCK_CHECK_NS, NO_THREAD};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -112,7 +112,7 @@ impl Endpoint {
     }
 
     /// Sleeps until the link of this index has a message or notifications, and nothing else.
-    pub(super) fn sleep_for_message_on(&mut self, index: u32) -> Result<Found, NotFound> {
+    pub(super) fn sleep_for_message_on(&mut self, index: u32) -> Result<OneArrival, NotFound> {
         let has_slept = Cell::new(false);
         let look = |endpoint: &Self| match endpoint.find_on(index) {
             Found::Nothing => {
@@ -120,7 +120,7 @@ impl Endpoint {
                 Err(false)
             }
             Found::More => Err(true),
-            found => Ok(found),
+            Found::One(found) => Ok(found),
         };
         let found = self.sleep_for_peer(WaitCall::Receive, index, look);
         if has_slept.get() {
@@ -160,7 +160,7 @@ impl Endpoint {
     }
 
     /// Sleeps until a hot link has the only message, or the only notifications.
-    pub(super) fn sleep_for_one(&mut self) -> Result<Found, NotFound> {
+    pub(super) fn sleep_for_one(&mut self) -> Result<OneArrival, NotFound> {
         let links = self.peers.index_limit();
         if links > FEW_LINKS {
             return Err(NotFound::Yet);
@@ -173,7 +173,7 @@ impl Endpoint {
                 return Err(NotFound::Yet);
             }
             match endpoint.find_arrivals() {
-                found @ (Found::One(_) | Found::Notification(_)) => Ok(Some(found)),
+                Found::One(found) => Ok(Some(found)),
                 Found::More => Err(NotFound::Yet),
                 // Links that are not hot count too, also if a peer has cleared their ready bits.
                 Found::Nothing if endpoint.peers.are_quiet() => {
