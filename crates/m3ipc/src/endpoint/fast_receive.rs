@@ -1,9 +1,9 @@
 //! The fast path of receive, as that of [`super::fast`].
 //!
 //! ```text
-//! from ANY: checks ── poll the hot links ── take        from one: checks ── poll its link ── take
-//!             │               │                                     │            │
-//!             └ slow path     └ sleep ── slow wait                  └ slow path  └ sleep ── slow wait
+//! from ANY: checks ── poll the hot links ── take     from one: checks ── poll its link ── take
+//!             │               │                                  │            │
+//!             └ slow path     └ sleep, slow wait                 └ slow path  └ sleep, slow wait
 //! ```
 
 use super::Endpoint;
@@ -124,6 +124,10 @@ impl Endpoint {
             Some(found) => found,
             None => self.find_later(limit)?,
         };
+        // A peer that is not hot may have come before this notification.
+        if matches!(arrived, Arrived::Notification) && self.is_any_ready() {
+            return Err(LeftReceive::Wait);
+        }
         let is_last = self.inbox.order().note_passing();
         m3ipc_sys::pause_point("server.before_take");
         let message = self.take_arrived((index, arrived), is_last)?;
@@ -197,6 +201,10 @@ impl Endpoint {
     #[inline(always)]
     fn arrivals(&self) -> Arrivals<'_> {
         Arrivals { peers: &self.peers, hot: self.inbox.hot(), pages: self.waiter.pages() }
+    }
+
+    fn is_any_ready(&self) -> bool {
+        self.waiter.pages().any_ready_of(self.peers.index_limit())
     }
 
     /// What the hot links have.
