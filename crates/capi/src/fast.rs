@@ -20,7 +20,7 @@ use crate::member::CallingMember;
 use crate::memory::{CheckedPtr, ReadBytes, ReadPtr, WritePtr};
 use core::ffi::c_int;
 use m3ipc::{
-    ANY, Address, Message, ReceivedKind, Timeout, UnfinishedReceive, UnfinishedRequest,
+    Address, Message, ReceivedKind, Source, Timeout, UnfinishedReceive, UnfinishedRequest,
     UnfinishedSend,
 };
 
@@ -121,11 +121,12 @@ fn notify_slow(to: Address) -> c_int {
 #[inline(always)]
 pub(crate) fn receive(from: Address, message: WritePtr<Message>, limit: Timeout) -> c_int {
     let door = move |member: &mut CallingMember| {
-        let place = message.checked_in(member.message_page).filter(|_| from == ANY)?;
-        match member.endpoint.receive_fast_half(limit, |next| deliver(place, next)) {
+        let place = message.checked_in(member.message_page)?;
+        let source = Source::from(from);
+        match member.endpoint.receive_fast_half(source, limit, |next| deliver(place, next)) {
             Ok(source) => note_request(member, source),
             Err(rest) if rest.is_whole() => return None,
-            Err(rest) => return Some(end_receive(member, rest, place, limit)),
+            Err(rest) => return Some(end_receive(member, rest, place, (source, limit))),
         }
         Some(0)
     };
@@ -156,10 +157,10 @@ fn end_receive(
     member: &mut CallingMember,
     rest: UnfinishedReceive,
     place: CheckedPtr<Message>,
-    limit: Timeout,
+    (source, limit): (Source, Timeout),
 ) -> c_int {
     kept_errno(|| {
-        let received = member.endpoint.receive_slow_half(rest, limit);
+        let received = member.endpoint.receive_slow_half(rest, source, limit);
         code_of(ipc::deliver_plain(member, place, received))
     })
 }
@@ -203,9 +204,10 @@ pub(crate) fn reply_receive(
         if let Some(tell) = tell {
             tell.write(1);
         }
-        match member.endpoint.receive_fast_half(limit, |next| deliver(place, next)) {
+        let any = Source::Any;
+        match member.endpoint.receive_fast_half(any, limit, |next| deliver(place, next)) {
             Ok(source) => note_request(member, source),
-            Err(rest) => return Some(end_receive(member, rest, place, limit)),
+            Err(rest) => return Some(end_receive(member, rest, place, (any, limit))),
         }
         Some(0)
     };

@@ -50,7 +50,9 @@ const WAITS_WITHOUT_YIELD: u16 = 15;
 const WAITS_WITHOUT_YIELD_MAX: u16 = (1 << 15) - 1;
 /// A yield that takes longer gave the CPU to a third thread, for a slice of the scheduler. In
 /// [`ticks`]: 0.4 to 2 ms on x86-64.
-const SLOW_YIELD_TICKS: u64 = 2_000_000;
+const SLOW_YIELD_TICKS: u32 = 2_000_000;
+/// A quick yield takes one part in 2^6 of the waits after the next slow one.
+const FORGET_SHIFT: u32 = 6;
 /// Assumed length of a wait that ended before the first reading of the clock, in nanoseconds.
 const BRIEF_NS: u64 = 500;
 /// The newest wait has this fraction of the weight.
@@ -106,31 +108,33 @@ impl AdaptiveSpin {
         }
     }
 
-    /// Begins the first part of a wait, which reads no clock. A wait `with_yields` may give the CPU
-    /// away, for as long as the scheduler wants. `None` if this wait has no such part.
+    /// Begins the first part of a wait, which reads no clock. For a peer on the same CPU it gives
+    /// the CPU away, for as long as the scheduler wants. `None` if this wait has no such part.
     #[must_use]
-    #[inline]
-    pub fn begin_fast(&mut self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
+    #[inline(always)]
+    pub fn begin_fast(&mut self, same_cpu: bool) -> Option<FastSpin> {
         let blocks = self.strategy == WaitStrategy::Block;
-        let pauses_left = match (same_cpu, blocks) {
-            (true, _) if !with_yields || !self.may_yield() => return None,
-            (true, true) => 1,
+        let has_first_part = if same_cpu { self.may_yield() } else { !blocks };
+        let pauses = match (same_cpu, blocks) {
+            (false, _) => FAST_POLLS,
             (true, false) => FAST_YIELDS,
-            (false, true) => return None,
-            (false, false) => FAST_POLLS,
+            (true, true) => 1,
         };
-        Some(FastSpin { pauses_left, same_cpu, is_slow: false })
+        has_first_part.then_some(FastSpin { left: pauses, same_cpu, is_slow: false })
     }
 
     /// Whether a wait may yield before it sleeps. Counts the wait.
+    #[inline(always)]
     fn may_yield(&mut self) -> bool {
-        let left = self.waits_without_yield;
-        self.waits_without_yield = left.saturating_sub(1);
-        left == 0
+        match self.waits_without_yield.checked_sub(1) {
+            None => return true,
+            Some(left) => self.waits_without_yield = left,
+        }
+        false
     }
 
     /// Records the end of the first part of a wait.
-    #[inline]
+    #[inline(always)]
     pub fn learn_fast(&mut self, spin: &FastSpin, has_found: bool) {
         if spin.is_slow {
             self.learn_slow();
@@ -154,8 +158,11 @@ impl AdaptiveSpin {
 
     /// Records a yield to the peer. Beside a third thread that wants the CPU some yields are quick,
     /// so slow ones are forgotten slowly.
+    #[inline(always)]
     fn learn_quick(&mut self) {
-        self.waits_after_slow -= self.waits_after_slow >> 6;
+        if self.waits_after_slow >> FORGET_SHIFT != 0 {
+            self.waits_after_slow -= self.waits_after_slow >> FORGET_SHIFT;
+        }
     }
 
     /// Records yields in vain.
@@ -166,7 +173,7 @@ impl AdaptiveSpin {
     }
 
     /// Records a wait that ended in its first part.
-    #[inline]
+    #[inline(always)]
     fn learn_brief(&mut self, by_yields: bool) {
         if by_yields {
             self.learn_quick();
@@ -196,40 +203,35 @@ impl AdaptiveSpin {
     }
 }
 
-/// The first part of a wait: some polls without a reading of the clock.
+/// The first part of a wait: pauses without a reading of the clock.
 #[derive(Clone, Copy, Debug)]
 pub struct FastSpin {
-    pauses_left: u32,
+    left: u32,
     same_cpu: bool,
     /// Whether a yield gave the CPU to a third thread.
     is_slow: bool,
 }
 
-/// Yields the CPU. `true` if a third thread had it for a slice of the scheduler.
-#[inline]
+/// Yields the CPU. `true` if a third thread had it for a slice of the scheduler. The lower half of
+/// the ticks tells that: it takes a second to come round.
+#[inline(always)]
 fn yields_slowly() -> bool {
-    let before = ticks();
+    let low = || (ticks() & u64::from(u32::MAX)) as u32;
+    let before = low();
     yield_cpu();
-    ticks().wrapping_sub(before) > SLOW_YIELD_TICKS
+    low().wrapping_sub(before) > SLOW_YIELD_TICKS
 }
 
 impl FastSpin {
-    /// Whether this wait is for a peer on the same CPU.
-    #[must_use]
-    #[inline]
-    pub fn shares_cpu(&self) -> bool {
-        self.same_cpu
-    }
-
     /// Pauses before the next poll. `false` if this part of the wait is over.
-    #[inline]
+    #[inline(always)]
     pub fn pause(&mut self) -> bool {
-        let Some(left) = self.pauses_left.checked_sub(1) else { return false };
-        self.pauses_left = left;
+        let Some(left) = self.left.checked_sub(1) else { return false };
+        self.left = left;
         if !self.same_cpu {
             relax();
         } else if yields_slowly() {
-            (self.is_slow, self.pauses_left) = (true, 0);
+            (self.is_slow, self.left) = (true, 0);
         }
         true
     }
@@ -324,30 +326,30 @@ mod tests {
     #[test]
     fn a_yield_in_vain_spares_the_next_ones() {
         let mut spin = AdaptiveSpin::new(WaitStrategy::Block);
-        assert!(spin.begin_fast(false, true).is_none() && spin.begin_fast(true, false).is_none());
-        assert!(spin.begin_fast(true, true).is_some_and(|mut fast| fast.pause() && !fast.pause()));
+        assert!(spin.begin_fast(false).is_none());
+        assert!(spin.begin_fast(true).is_some_and(|mut fast| fast.pause() && !fast.pause()));
         let mut wait = spin.begin();
         assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
         spin.learn(&wait);
-        let spared = (0..100).take_while(|_| spin.begin_fast(true, true).is_none()).count();
+        let spared = (0..100).take_while(|_| spin.begin_fast(true).is_none()).count();
         assert_eq!(spared, usize::from(WAITS_WITHOUT_YIELD));
-        let vain = spin.begin_fast(true, true).unwrap();
+        let vain = spin.begin_fast(true).unwrap();
         spin.learn_fast(&vain, false);
         assert_eq!(spin.begin().next(true), SpinStep::Sleep);
         let mut other = AdaptiveSpin::new(WaitStrategy::Adaptive);
         other.learn_fast(&vain, false);
-        assert!(other.begin_fast(true, true).is_some());
+        assert!(other.begin_fast(true).is_some());
     }
 
     #[test]
     fn slow_yields_spare_more_and_more_of_the_next_ones() {
-        let slow = FastSpin { pauses_left: 0, same_cpu: true, is_slow: true };
+        let slow = FastSpin { left: 0, same_cpu: true, is_slow: true };
         let quick = FastSpin { is_slow: false, ..slow };
         for strategy in [WaitStrategy::Block, WaitStrategy::Adaptive] {
             let mut spin = AdaptiveSpin::new(strategy);
             let mut spared = |has_found| {
                 spin.learn_fast(if has_found { &quick } else { &slow }, has_found);
-                (0..100_000).take_while(|_| spin.begin_fast(true, true).is_none()).count()
+                (0..100_000).take_while(|_| spin.begin_fast(true).is_none()).count()
             };
             let counts: Vec<usize> = (0..13).map(|_| spared(false)).collect();
             assert_eq!(counts[..4], [15, 31, 63, 127]);
@@ -362,7 +364,7 @@ mod tests {
         }
         let mut spins = AdaptiveSpin::new(WaitStrategy::Spin);
         spins.learn_fast(&slow, false);
-        assert!(spins.begin_fast(true, true).is_some());
+        assert!(spins.begin_fast(true).is_some());
     }
 
     #[test]

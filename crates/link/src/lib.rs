@@ -47,7 +47,7 @@ pub use control_page::{
 };
 pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
 pub use layout::{LINK_BYTES, LinkSide};
-pub use link::{Link, RequestCanceller};
+pub use link::{Link, Look, RequestCanceller};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
 pub use served_bounce_buffer::ServedBounceBuffer;
@@ -58,4 +58,4 @@ pub use trace_ring::{TRACE_SLOTS, TraceRing, trace_bytes};
 pub use trace_view::TraceView;
 pub use wait_call::WaitCall;
 pub use wait_mode::{WaitMode, WakeAction};
-pub use words::{Page, View, Word32, Word64};
+pub use words::{LinePage, Page, View, Word32, Word64};

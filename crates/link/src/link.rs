@@ -9,13 +9,14 @@ mod notification;
 mod short;
 
 pub use canceller::RequestCanceller;
+pub use short::Look;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 use crate::slot::{
     self, Cancelled, MessageFate, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState,
 };
-use crate::words::{Page, Word32, Word64};
+use crate::words::{LinePage, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{BLOCK_NAME_BYTES, LONG_MAX_BYTES, PAYLOAD_BYTES};
 use m3ipc_shm::SharedPage;
@@ -24,19 +25,27 @@ use std::os::fd::AsFd;
 
 /// One party's side of a link.
 #[derive(Debug)]
-pub struct Link<P = SharedPage> {
+pub struct Link<P: LinePage = SharedPage> {
+    /// The slot of this side, and that of the peer.
+    own: Slot<P>,
+    peer: Slot<P>,
+    /// The notifications of the peer.
+    peer_notifications: P::Line,
     page: P,
     side: LinkSide,
-    /// The offset of the slot of this side.
-    own_slot: usize,
-    /// The offset of the slot of the peer.
-    peer_slot: usize,
     /// The last message of this side, as it was posted.
     last: SlotState,
     /// The taken request that this side has not answered yet.
     owed: Option<SlotState>,
     /// The name of the block that came with the last taken message.
     block_name: [u8; BLOCK_NAME_BYTES],
+}
+
+/// A slot: its line, and its offset in the page.
+#[derive(Debug)]
+struct Slot<P: LinePage> {
+    line: P::Line,
+    offset: usize,
 }
 
 impl Link {
@@ -49,28 +58,36 @@ impl Link {
     }
 }
 
-impl<P: Page> Link<P> {
+impl<P: LinePage> Link<P> {
     /// The link in this memory, as one of its parties.
     pub fn over(page: P, side: LinkSide) -> Self {
+        let slot = |offset: usize| Slot { line: page.line(offset), offset };
         Self {
+            own: slot(side.slot()),
+            peer: slot(side.other().slot()),
+            peer_notifications: page.line(side.other().notification()),
             page,
             side,
-            own_slot: side.slot(),
-            peer_slot: side.other().slot(),
             last: SlotState::NEW,
             owed: None,
             block_name: [0; BLOCK_NAME_BYTES],
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn own_word(&self) -> &P::Word64 {
-        self.page.word64(self.own_slot)
+        self.page.word_in(&self.own.line, 0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn peer_word(&self) -> &P::Word64 {
-        self.page.word64(self.peer_slot)
+        self.page.word_in(&self.peer.line, 0)
+    }
+
+    /// The stamp beside the message in the peer's slot.
+    #[inline(always)]
+    fn peer_stamp(&self) -> u64 {
+        self.page.word_in(&self.peer.line, STAMP).load(Ordering::Relaxed)
     }
 
     /// Whether the slot is free: the last message has been taken, refused or withdrawn.
@@ -108,7 +125,7 @@ impl<P: Page> Link<P> {
         payload: &[u8; PAYLOAD_BYTES],
         long: impl Into<Payload<'a>>,
     ) -> SlotState {
-        let slot = self.own_slot;
+        let slot = self.own.offset;
         let Payload { bytes: long, is_block } = long.into();
         debug_assert!(long.len() <= LONG_MAX_BYTES);
         let long = &long[..long.len().min(LONG_MAX_BYTES)];
@@ -185,8 +202,7 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn peek(&self) -> Result<Option<Arrival>, RuleBroken> {
         let Some(state) = slot::peek(self.peer_word())? else { return Ok(None) };
-        let stamp = self.page.word64(self.peer_slot + STAMP).load(Ordering::Relaxed);
-        Ok(Some(Arrival { state, stamp }))
+        Ok(Some(Arrival { state, stamp: self.peer_stamp() }))
     }
 
     /// Whether the peer's slot certainly has no message. Cheaper than [`peek`](Self::peek).
@@ -222,7 +238,7 @@ impl<P: Page> Link<P> {
         arrival: Arrival,
         long: &mut [u8],
     ) -> Result<Option<TakenMessage>, RuleBroken> {
-        let slot = self.peer_slot;
+        let slot = self.peer.offset;
         let word = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed);
         let has_block = word & IS_BLOCK != 0;
         let claimed = (word & !IS_BLOCK) as usize;
@@ -259,7 +275,7 @@ impl<P: Page> Link<P> {
     #[must_use]
     #[inline]
     pub fn claimed_long_bytes(&self) -> usize {
-        let word = self.page.word32(self.peer_slot + LONG_BYTES).load(Ordering::Relaxed);
+        let word = self.page.word32(self.peer.offset + LONG_BYTES).load(Ordering::Relaxed);
         if word & IS_BLOCK == 0 { word as usize } else { 0 }
     }
 
@@ -268,7 +284,7 @@ impl<P: Page> Link<P> {
     #[must_use]
     #[inline]
     pub fn has_incoming_block(&self) -> bool {
-        let word = self.page.word32(self.peer_slot + LONG_BYTES);
+        let word = self.page.word32(self.peer.offset + LONG_BYTES);
         word.load(Ordering::Relaxed) & IS_BLOCK != 0
     }
 
@@ -355,7 +371,7 @@ impl<P: Page> Link<P> {
     /// equal stamps, the message of side [`LinkSide::Zero`] is the elder.
     #[must_use]
     pub fn is_younger_than(&self, stamp: u64) -> bool {
-        let own = self.page.word64(self.own_slot + STAMP).load(Ordering::Relaxed);
+        let own = self.page.word64(self.own.offset + STAMP).load(Ordering::Relaxed);
         own > stamp || own == stamp && self.side == LinkSide::One
     }
 }

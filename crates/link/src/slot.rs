@@ -175,13 +175,22 @@ impl SlotState {
     /// The state in a word, if that is a message or a request.
     #[inline(always)]
     pub(crate) const fn of_asking(word: u64) -> Option<(MessageKind, Self)> {
-        if !is_full(word) {
-            return None;
-        }
-        match MessageKind::from_bits(word >> PHASE_BITS & KIND_MASK) {
-            Some(kind @ (MessageKind::Send | MessageKind::Request)) => Some((kind, Self(word))),
+        // Phase and kind together are the lowest byte.
+        const SEND: u64 = (MessageKind::Send as u64) << PHASE_BITS | SlotPhase::Full as u64;
+        const REQUEST: u64 = (MessageKind::Request as u64) << PHASE_BITS | SlotPhase::Full as u64;
+        match word & (PHASE_MASK | KIND_MASK << PHASE_BITS) {
+            REQUEST => Some((MessageKind::Request, Self(word))),
+            SEND => Some((MessageKind::Send, Self(word))),
             _ => None,
         }
+    }
+
+    /// Whether this word says that the message `self` was taken, which was full.
+    #[inline(always)]
+    pub(crate) const fn is_taken_in(self, word: u64) -> bool {
+        const FULL_TO_TAKEN: u64 = SlotPhase::Full as u64 ^ SlotPhase::Taken as u64;
+        // For a slot that was never used, only a word that no rule makes says so.
+        word ^ self.0 == FULL_TO_TAKEN
     }
 
     /// The word for the refusal of this message.
@@ -311,7 +320,7 @@ pub fn cancel(word: &impl Word64, full: SlotState) -> Result<Cancelled, RuleBrok
 /// Whether the sender of this taken request still awaits its answer.
 #[inline]
 pub fn is_answer_awaited(word: &impl Word64, request: SlotState) -> bool {
-    word.load(Ordering::Acquire) == request.in_phase(SlotPhase::Taken).encode()
+    request.is_taken_in(word.load(Ordering::Acquire))
 }
 
 /// The message in a slot, if any.

@@ -6,7 +6,7 @@
 use crate::layout::{LONG_BYTES, PAYLOAD, STAMP, TYPE};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_abi::PAYLOAD_BYTES;
-use m3ipc_shm::{Observed, ObservedPage, Shared, SharedPage};
+use m3ipc_shm::{Observed, ObservedPage, Shared, SharedLine, SharedPage};
 
 /// A 64-bit atomic word.
 pub trait Word64 {
@@ -145,18 +145,32 @@ pub trait Page {
     fn read(&self, offset: usize, bytes: &mut [u8]);
     /// Wakes the sleepers of this word.
     fn wake(&self, word: &Self::Word32);
-    /// Writes the cell of a short message at the offset of a slot: all but the state word.
-    #[inline]
-    fn write_short(&self, slot: usize, stamp: u64, m_type: i32, payload: &[u8; PAYLOAD_BYTES]) {
+}
+
+/// Memory with lines of 64 bytes: the page of a link. A line is found once, and used often.
+pub trait LinePage: Page {
+    /// A line of this page.
+    type Line;
+    /// The line at this offset.
+    fn line(&self, offset: usize) -> Self::Line;
+    /// The word of a line at this offset in it.
+    fn word_in<'a>(&'a self, line: &'a Self::Line, at: usize) -> &'a Self::Word64;
+    /// Writes the cell of a short message: all but the state word. The slot has this line and this
+    /// offset.
+    fn write_short(
+        &self,
+        _line: &Self::Line,
+        slot: usize,
+        (stamp, m_type): (u64, i32),
+        payload: &[u8; PAYLOAD_BYTES],
+    ) {
         self.word64(slot + STAMP).store(stamp, Ordering::Relaxed);
         self.word32(slot + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
         self.word32(slot + LONG_BYTES).store(0, Ordering::Relaxed);
         self.write(slot + PAYLOAD, payload);
     }
-    /// Reads type and payload of the cell at the offset of a slot. `None` if the cell has a payload
-    /// beside it.
-    #[inline]
-    fn read_short(&self, slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
+    /// Reads type and payload of the cell of a slot. `None` if the cell has a payload beside it.
+    fn read_short(&self, _line: &Self::Line, slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
         if self.word32(slot + LONG_BYTES).load(Ordering::Relaxed) != 0 {
             return None;
         }
@@ -169,7 +183,7 @@ pub trait Page {
 
 /// Implements [`Page`] for a mapped region.
 macro_rules! page {
-    ($region:ty $(, $more:item)*) => {
+    ($region:ty) => {
         impl Page for $region {
             type Word64 = AtomicU64;
             type Word32 = AtomicU32;
@@ -194,29 +208,45 @@ macro_rules! page {
             fn wake(&self, word: &AtomicU32) {
                 m3ipc_sys::wake(word);
             }
-            $($more)*
         }
     };
 }
 
-page!(
-    SharedPage,
-    // The slot is one line, so its words need no further checks.
+page!(SharedPage);
+page!(Shared);
+
+impl LinePage for SharedPage {
+    type Line = SharedLine;
+
+    fn line(&self, offset: usize) -> SharedLine {
+        Self::line(self, offset)
+    }
+    #[inline(always)]
+    fn word_in<'a>(&'a self, line: &'a SharedLine, at: usize) -> &'a AtomicU64 {
+        &line.words()[at / size_of::<u64>()]
+    }
+    // Miri has no atomics of mixed sizes.
     #[cfg(not(miri))]
     #[inline(always)]
-    fn write_short(&self, slot: usize, stamp: u64, m_type: i32, payload: &[u8; PAYLOAD_BYTES]) {
-        let [_state, to_stamp, to_type, to_payload @ ..] = self.line(slot);
+    fn write_short(
+        &self,
+        line: &SharedLine,
+        _slot: usize,
+        (stamp, m_type): (u64, i32),
+        payload: &[u8; PAYLOAD_BYTES],
+    ) {
+        let [_state, to_stamp, to_type, to_payload @ ..] = line.words();
         to_stamp.store(stamp, Ordering::Relaxed);
         to_type.store(short_type(m_type), Ordering::Relaxed);
         let (words, _) = payload.as_chunks();
         for (to, word) in to_payload.iter().zip(words) {
             to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
-    },
+    }
     #[cfg(not(miri))]
     #[inline(always)]
-    fn read_short(&self, slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
-        let [_state, _stamp, of_type, of_payload @ ..] = self.line(slot);
+    fn read_short(&self, line: &SharedLine, _slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
+        let [_state, _stamp, of_type, of_payload @ ..] = line.words();
         let m_type = type_of_short(of_type.load(Ordering::Relaxed))?;
         let mut payload = [0; PAYLOAD_BYTES];
         let (words, _) = payload.as_chunks_mut();
@@ -225,8 +255,7 @@ page!(
         }
         Some((m_type, payload))
     }
-);
-page!(Shared);
+}
 
 /// The word that has the type of a message and, beside it, the length 0 of its long payload.
 #[inline(always)]

@@ -25,6 +25,6 @@ mod region_copy;
 pub use copy::copy_bytes;
 pub use fixed_region::FixedRegion;
 pub use leased_range::{LeasedRange, RangeError, SealedRange, Values};
-pub use page::{LINE_WORDS, ObservedPage, PAGE_BYTES, SharedPage};
+pub use page::{LINE_WORDS, ObservedPage, PAGE_BYTES, SharedLine, SharedPage};
 pub use peer_memory::{PeerMemory, PeerMemoryMut};
 pub use region::{Observed, Shared};

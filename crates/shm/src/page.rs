@@ -113,12 +113,10 @@ impl SharedPage {
         word(self, offset)
     }
 
-    /// The words of the line of 64 bytes at `offset`. Several accesses to one line cost less than
-    /// as many words.
+    /// The line of 64 bytes at `offset`, found once for words that are used often.
     #[must_use]
-    #[inline]
-    pub fn line(&self, offset: usize) -> &[AtomicU64; LINE_WORDS] {
-        line(self, offset)
+    pub fn line(&self, offset: usize) -> SharedLine {
+        SharedLine { words: NonNull::from(line(self, offset)), _mapping: Arc::clone(&self.mapping) }
     }
 
     /// Copies bytes in. A reader may see them in any order until the writer publishes a word with
@@ -143,6 +141,29 @@ impl SharedPage {
         let from = run(self, offset, bytes.len());
         // SAFETY: `run` checked the range of this live mapping; `bytes` lies elsewhere.
         unsafe { copy_out(from, bytes) };
+    }
+}
+
+/// One line of a [`SharedPage`]. The page stays mapped as long as the line.
+#[derive(Debug)]
+pub struct SharedLine {
+    words: NonNull<[AtomicU64; LINE_WORDS]>,
+    _mapping: Arc<Mapping>,
+}
+
+// SAFETY: the pointer leads into the mapping, which is `Send` and lives as long as the line.
+unsafe impl Send for SharedLine {}
+// SAFETY: as for `Send`; all access to words is atomic.
+unsafe impl Sync for SharedLine {}
+
+impl SharedLine {
+    /// The words of the line. Costs one load.
+    #[must_use]
+    #[inline(always)]
+    pub fn words(&self) -> &[AtomicU64; LINE_WORDS] {
+        // SAFETY: `line` made the pointer from a reference into the mapping, which lives as long as
+        // this value. Any bits are valid.
+        unsafe { self.words.as_ref() }
     }
 }
 
@@ -211,7 +232,7 @@ mod tests {
         let memory = m3ipc_sys::create_memory("m3-test", 4096).unwrap();
         let page = SharedPage::map(&memory).unwrap();
         for offset in [0, 64, PAGE_BYTES - LINE_BYTES] {
-            for (at, word) in page.line(offset).iter().enumerate() {
+            for (at, word) in page.line(offset).words().iter().enumerate() {
                 word.store((offset + at) as u64, Ordering::Relaxed);
                 assert_eq!(
                     page.word64(offset + 8 * at).load(Ordering::Relaxed),
@@ -222,13 +243,16 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_page_outlives_the_first() {
+    fn a_shared_page_and_a_line_outlive_the_first() {
         let memory = m3ipc_sys::create_memory("m3-test", 4096).unwrap();
         let first = SharedPage::map(&memory).unwrap();
-        let second = first.share();
+        let (second, line) = (first.share(), first.line(LINE_BYTES));
         first.word64(8).store(7, Ordering::Release);
+        first.word64(LINE_BYTES + 8).store(9, Ordering::Release);
         drop(first);
         assert_eq!(second.word64(8).load(Ordering::Acquire), 7);
+        drop(second);
+        assert_eq!(line.words()[1].load(Ordering::Acquire), 9);
     }
 
     #[test]

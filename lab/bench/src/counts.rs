@@ -20,7 +20,7 @@ use crate::{subjects, unique};
 
 /// Trips of the two runs under the counter. Their difference is free of start and end.
 const FEW: u64 = 1_000;
-const MANY: u64 = 3_000;
+const MANY: u64 = 20_000;
 /// Counts of which the least is taken.
 const COUNTS: usize = 4;
 /// Time limit for start and work under the counter.
@@ -58,8 +58,8 @@ pub fn instructions(bench: &Bench, subject: &'static dyn Subject) -> Result<Foun
     Ok(vec![("per trip", many.saturating_sub(few) as f64 / (MANY - FEW) as f64, "instructions")])
 }
 
-/// The least of some counts. A yield that is slow under the counter makes the next waits sleep,
-/// which a wait between awake endpoints does not.
+/// The least of some counts. A yield that finds the other side still without the CPU is counted
+/// too, and a trip between awake endpoints has none.
 fn least(bench: &Bench, subject: &'static dyn Subject, trips: u64) -> Result<u64, Error> {
     let counts: Result<Vec<u64>, Error> =
         (0..COUNTS).map(|_| counted(bench, subject, trips)).collect();

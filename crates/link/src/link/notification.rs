@@ -16,10 +16,10 @@
 use super::Link;
 use crate::copy_gate;
 use crate::layout::{FIRST_ARGUMENT, LATER_ARGUMENT};
-use crate::words::{Page, Word32, Word64};
+use crate::words::{LinePage, Word32, Word64};
 use core::sync::atomic::Ordering;
 
-impl<P: Page> Link<P> {
+impl<P: LinePage> Link<P> {
     /// Adds a notification of this side, with the bits of its argument. Afterwards, read the peer's
     /// wait mode and wake it if needed.
     #[inline]
@@ -43,14 +43,14 @@ impl<P: Page> Link<P> {
 
     /// Whether the peer has notified.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn has_notification(&self) -> bool {
         self.pending_notifications() != 0
     }
 
-    #[inline]
+    #[inline(always)]
     fn pending_notifications(&self) -> u64 {
-        self.page.word64(self.side.other().notification()).load(Ordering::SeqCst)
+        self.page.word_in(&self.peer_notifications, 0).load(Ordering::SeqCst)
     }
 
     /// Takes all pending notifications of the peer as one, with the bits of all arguments.
@@ -82,7 +82,7 @@ impl<P: Page> Link<P> {
 
     #[inline]
     fn take_argument(&self, at: usize) -> u64 {
-        let argument = self.page.word64(self.side.other().notification() + at);
+        let argument = self.page.word_in(&self.peer_notifications, at);
         // The load saves a locked exchange for an empty argument.
         if argument.load(Ordering::Relaxed) == 0 { 0 } else { argument.swap(0, Ordering::Relaxed) }
     }
@@ -91,7 +91,7 @@ impl<P: Page> Link<P> {
     /// argument in the first place as soon as none is pending.
     #[inline]
     fn remove_notifications(&self, number: u64) {
-        let pending = self.page.word64(self.side.other().notification());
+        let pending = self.page.word_in(&self.peer_notifications, 0);
         pending.fetch_add(number.wrapping_neg(), Ordering::SeqCst);
     }
 

@@ -5,13 +5,25 @@
 //! function.
 
 use super::Link;
-use crate::layout::STAMP;
-use crate::slot::{self, MessageKind, SlotPhase, SlotState};
-use crate::words::{Page, Word64};
+use crate::slot::{self, MessageKind, SlotState};
+use crate::words::{LinePage, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Message, PAYLOAD_BYTES};
 
-impl<P: Page> Link<P> {
+/// What a peer has sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Neither a message nor a notification.
+    Nothing,
+    /// This message or request, and no notification.
+    Message(MessageKind, SlotState),
+    /// Notifications, and no message.
+    Notification,
+    /// Anything else: both, an answer, or a word that no rule makes.
+    Other,
+}
+
+impl<P: LinePage> Link<P> {
     /// Whether a message may be posted: the peer has taken the last one, its own slot is empty, and
     /// it awaits no answer. `false` also in rare cases in which a message may be posted.
     #[must_use]
@@ -34,7 +46,7 @@ impl<P: Page> Link<P> {
     #[must_use]
     #[inline]
     pub fn is_last_taken(&self) -> bool {
-        self.own_word().load(Ordering::Acquire) == self.last.in_phase(SlotPhase::Taken).encode()
+        self.last.is_taken_in(self.own_word().load(Ordering::Acquire))
     }
 
     /// Posts a short message, as [`post`](Self::post). The link must be
@@ -47,7 +59,7 @@ impl<P: Page> Link<P> {
         m_type: i32,
         payload: &[u8; PAYLOAD_BYTES],
     ) -> SlotState {
-        self.page.write_short(self.own_slot, stamp, m_type, payload);
+        self.page.write_short(&self.own.line, self.own.offset, (stamp, m_type), payload);
         self.last = slot::post(self.own_word(), self.last, kind);
         self.last
     }
@@ -75,6 +87,22 @@ impl<P: Page> Link<P> {
         self.is_quiet() && !self.has_notification()
     }
 
+    /// Looks for what the peer has sent, by two loads.
+    #[must_use]
+    #[inline(always)]
+    pub fn look_for_all(&self) -> Look {
+        // Acquire: as in `slot::peek`.
+        let found = self.peer_word().load(Ordering::Acquire);
+        let has_notification = self.has_notification();
+        if !slot::is_full(found) {
+            return if has_notification { Look::Notification } else { Look::Nothing };
+        }
+        match SlotState::of_asking(found) {
+            Some((kind, state)) if !has_notification => Look::Message(kind, state),
+            _ => Look::Other,
+        }
+    }
+
     /// Looks for a message or a request of the peer.
     #[must_use]
     #[inline(always)]
@@ -90,8 +118,7 @@ impl<P: Page> Link<P> {
         // Acquire: as in `slot::peek`.
         let found = self.peer_word().load(Ordering::Acquire);
         let state = SlotState::of_kind(found, MessageKind::Reply)?;
-        let stamp = self.page.word64(self.peer_slot + STAMP).load(Ordering::Relaxed);
-        (stamp == request.sequence()).then_some(state)
+        (self.peer_stamp() == request.sequence()).then_some(state)
     }
 
     /// Copies a short message of this kind and takes it. `None` if it is not short, or its sender
@@ -104,7 +131,7 @@ impl<P: Page> Link<P> {
         state: SlotState,
         source: Address,
     ) -> Option<Message> {
-        let (m_type, payload) = self.page.read_short(self.peer_slot)?;
+        let (m_type, payload) = self.page.read_short(&self.peer.line, self.peer.offset)?;
         if !slot::take(self.peer_word(), state) {
             return None;
         }

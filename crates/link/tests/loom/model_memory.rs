@@ -11,7 +11,7 @@
 use crate::weakness::{Cut, is_cut};
 use loom::sync::atomic as modelled;
 use loom::sync::{Condvar, Mutex};
-use m3ipc_link::{Page, View};
+use m3ipc_link::{LinePage, Page, View};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{self as plain, Ordering};
@@ -274,6 +274,17 @@ impl Page for Memory {
         if let Some(queue) = &word.queue {
             queue.wake();
         }
+    }
+}
+
+impl LinePage for Memory {
+    type Line = usize;
+
+    fn line(&self, offset: usize) -> usize {
+        offset
+    }
+    fn word_in<'a>(&'a self, line: &'a usize, at: usize) -> &'a Word64 {
+        self.word64(line + at)
     }
 }
 

@@ -15,8 +15,11 @@ const TICKS_PER_FULL_POLL: u64 = 100_000_000;
 /// A peer that notifies without end delivers at most so many notifications before a message of
 /// another peer.
 const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
-/// Messages of a sole sender that are taken before the clock is read and all links are polled.
+/// Messages that pass beside the queue before the clock is read. It tells whether all links must be
+/// polled.
 const UNORDERED_MAX: u32 = 64;
+/// Messages of one sender that receives from it take before the clock is read.
+const DIRECTED_MAX: u32 = 64;
 
 /// What was delivered since the order was looked at last.
 #[derive(Debug)]
@@ -24,10 +27,12 @@ pub(super) struct DeliveryOrder {
     /// The time of the last take, and of the last poll of all links because of a take.
     taken_ticks: u64,
     polled_ticks: u64,
-    /// Messages taken since the clock was read last.
-    unordered: u32,
-    /// The limit of `unordered`.
-    unordered_max: u32,
+    /// Messages that may pass beside the queue before the clock is read.
+    passes_left: u32,
+    /// The same after it was read.
+    passes_max: u32,
+    /// Messages that receives from one sender took since the clock was read last.
+    directed: u32,
     /// Notifications delivered out of slot order since the last message.
     repeated_notifications: u32,
     latest_notified_slot: i32,
@@ -40,8 +45,9 @@ impl Default for DeliveryOrder {
         Self {
             taken_ticks: 0,
             polled_ticks: 0,
-            unordered: 0,
-            unordered_max: UNORDERED_MAX,
+            passes_left: UNORDERED_MAX,
+            passes_max: UNORDERED_MAX,
+            directed: 0,
             repeated_notifications: 0,
             latest_notified_slot: i32::MIN,
             round_robin_slot: i32::MIN,
@@ -52,13 +58,14 @@ impl Default for DeliveryOrder {
 impl DeliveryOrder {
     /// Makes every message pass the queue, or not.
     pub(super) fn set_always(&mut self, always: bool) {
-        self.unordered_max = if always { 0 } else { UNORDERED_MAX };
+        self.passes_max = if always { 0 } else { UNORDERED_MAX };
+        self.passes_left = self.passes_left.min(self.passes_max);
     }
 
     /// Whether a message of a sole sender may pass beside the queue.
     #[inline(always)]
     pub(super) fn may_pass_queue(&self) -> bool {
-        self.unordered < self.unordered_max
+        self.passes_left != 0
     }
 
     /// Whether notifications were delivered out of slot order since the last message.
@@ -80,25 +87,36 @@ impl DeliveryOrder {
     /// Notes the time of a take.
     #[inline]
     pub(super) fn note_time(&mut self, ticks: u64) {
-        self.taken_ticks = ticks;
+        (self.taken_ticks, self.directed) = (ticks, 0);
     }
 
-    /// Notes that a message passed beside the queue.
+    /// Notes that something passed beside the queue. Whether the clock must be read. A notification
+    /// that passes comes before no message, so its repetition is none.
     #[inline(always)]
-    pub(super) fn note_passing(&mut self) {
-        self.unordered += 1;
+    pub(super) fn note_passing(&mut self) -> bool {
         self.latest_notified_slot = i32::MIN;
+        self.passes_left -= 1;
+        self.passes_left == 0
     }
 
-    /// Notes that a notification of this slot passed beside the queue.
-    pub(super) fn note_passing_notification(&mut self, slot: i32) {
-        self.unordered += 1;
-        self.latest_notified_slot = slot;
+    /// Notes that the clock was read for what passed beside the queue. If all links must be polled,
+    /// nothing passes the queue before.
+    pub(super) fn note_look_at_clock(&mut self) {
+        if !self.is_full_poll_due() {
+            self.passes_left = self.passes_max;
+        }
+    }
+
+    /// Notes that a receive from one sender took a message. Whether the clock must be read.
+    #[inline(always)]
+    pub(super) fn note_directed(&mut self) -> bool {
+        self.directed += 1;
+        self.directed >= DIRECTED_MAX
     }
 
     /// Notes that the queue decides about the next delivery.
     pub(super) fn note_look_at_queue(&mut self) {
-        self.unordered = 0;
+        self.passes_left = self.passes_max;
     }
 
     /// Notes that a message was taken out of the queue.
@@ -128,10 +146,15 @@ impl DeliveryOrder {
         self.repeated_notifications = 0;
     }
 
+    /// Whether all links must be polled now.
+    fn is_full_poll_due(&self) -> bool {
+        self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL
+    }
+
     /// Whether all links must be polled now. Notes the poll.
     #[inline]
     pub(super) fn begin_full_poll(&mut self) -> bool {
-        let is_due = self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL;
+        let is_due = self.is_full_poll_due();
         if is_due {
             self.polled_ticks = self.taken_ticks;
         }

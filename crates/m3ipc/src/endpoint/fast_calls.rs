@@ -27,7 +27,7 @@ pub(super) struct FastCalls {
     /// The link whose peer was looked at last, and whether it was on the CPU of this endpoint.
     cpu_link: u32,
     shares_cpu: bool,
-    /// Waits before the next look.
+    /// Waits before the next look. Then there is no such link.
     cpu_waits: u32,
 }
 
@@ -94,10 +94,13 @@ impl FastCalls {
     /// `None` if a look is due.
     #[inline(always)]
     pub(super) fn shares_cpu_with(&mut self, index: u32) -> Option<bool> {
-        if self.cpu_link != index || self.cpu_waits == 0 {
+        if self.cpu_link != index {
             return None;
         }
         self.cpu_waits -= 1;
+        if self.cpu_waits == 0 {
+            self.cpu_link = NO_LINK;
+        }
         Some(self.shares_cpu)
     }
 

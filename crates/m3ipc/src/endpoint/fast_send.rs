@@ -7,11 +7,14 @@
 //! ```
 
 use super::Endpoint;
-use super::fast::NotFound;
+use super::daemon_session::DaemonSession;
+use super::fast::{NotFound, answer_short};
+use super::fast_pauses::{Look, Looker, Pauses};
 use crate::timeout::Timeout;
+use core::ops::ControlFlow;
 use m3ipc_abi::{Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, may_sleep_after_publication};
-use m3ipc_link::{Counter, MessageKind, SlotState, WaitCall, WaitStrategy};
+use m3ipc_link::{Counter, Link, MessageKind, SlotState, WaitCall};
 
 /// The part of a send that is left to the slow path.
 #[derive(Debug)]
@@ -22,6 +25,28 @@ pub(super) enum LeftSend {
     Take(u32, SlotState),
     /// The end of the call by a signal, unless the message was taken: it is posted.
     Signal(u32, SlotState),
+}
+
+/// The look for the take of the last message.
+struct ForTake<'a> {
+    link: &'a Link,
+    session: &'a DaemonSession,
+}
+
+impl Looker for ForTake<'_> {
+    type Found = ();
+
+    #[inline(always)]
+    fn look(&self) -> Look<()> {
+        if self.link.is_last_taken() {
+            return ControlFlow::Break(Some(()));
+        }
+        // A message of the peer may cross this one.
+        if self.session.has_events() || !self.link.is_quiet() {
+            return ControlFlow::Break(None);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 impl Endpoint {
@@ -37,63 +62,59 @@ impl Endpoint {
             return Err(LeftSend::Call);
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return Err(LeftSend::Call) };
-        // A peer that awaits an answer takes any message as the answer, on the slow path.
-        if !peer.admission().admits(MessageKind::Send) || !peer.link().is_ready_to_post() {
+        if !peer.admission().admits(MessageKind::Send) {
             return Err(LeftSend::Call);
         }
         // A wake-up may take the time of a request to the daemon, which the limit must cover.
         if limit != Timeout::Never && !peer.is_awake() {
             return Err(LeftSend::Call);
         }
+        // A peer that awaits an answer takes any message as the answer.
+        if peer.link().owed().is_some() {
+            let Some(may_sleep) = answer_short(peer, message) else { return Err(LeftSend::Call) };
+            self.end_answer(index, may_sleep);
+            return Ok(());
+        }
+        // Some dozen cycles, which pass beside the checks.
+        let stamp = m3ipc_sys::ticks();
+        if !peer.link().is_ready_to_post() {
+            return Err(LeftSend::Call);
+        }
         // The point of no return: the message is posted.
         let Message { m_type, payload, .. } = message;
-        let stamp = m3ipc_sys::ticks();
         let posted = peer.link_mut().post_short(MessageKind::Send, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
         }
         m3ipc_sys::pause_point("client.woken");
-        if !self.look_for_take(index, to, limit) {
-            if limit != Timeout::Never || self.waiter.strategy() != WaitStrategy::Block {
-                return Err(LeftSend::Take(index, posted));
-            }
-            self.sleep_until_taken(index).map_err(|why| match why {
-                NotFound::Yet => LeftSend::Take(index, posted),
-                NotFound::Signal => LeftSend::Signal(index, posted),
-            })?;
-        }
+        self.wait_for_take((index, to), posted, limit)?;
         self.session.page().count(Counter::Sent);
         Ok(())
     }
 
-    /// Polls a link until the peer has taken the last message. `false` if the slow path must wait.
+    /// Waits until the peer has taken the last message.
     #[inline(always)]
-    fn look_for_take(&mut self, index: u32, to: Address, limit: Timeout) -> bool {
-        if self.peers.get(index).link().is_last_taken() {
-            return true;
+    fn wait_for_take(
+        &mut self,
+        (index, to): (u32, Address),
+        posted: SlotState,
+        limit: Timeout,
+    ) -> Result<(), LeftSend> {
+        let shares_cpu = self.seems_to_share_cpu(index);
+        let (call, spin) = (WaitCall::Send, self.waiter.spin());
+        let (link, session) = (self.peers.get(index).link(), &self.session);
+        let page = session.page();
+        let pauses = Pauses { spin, page, shares_cpu, limit, call, peer: to };
+        let (taken, _) = pauses.until(ForTake { link, session });
+        match taken {
+            Some(()) => Ok(()),
+            None if !self.may_sleep(limit) => Err(LeftSend::Take(index, posted)),
+            None => self.sleep_until_taken(index).map_err(|why| match why {
+                NotFound::Yet => LeftSend::Take(index, posted),
+                NotFound::Signal => LeftSend::Signal(index, posted),
+            }),
         }
-        if self.session.has_events() {
-            return false;
-        }
-        let Some(mut spin) = self.begin_pauses(WaitCall::Send, Some(index), to, limit) else {
-            return false;
-        };
-        let link = self.peers.get(index).link();
-        let taken = loop {
-            if !spin.pause() {
-                break false;
-            }
-            if link.is_last_taken() {
-                break true;
-            }
-            // A message of the peer may cross this one.
-            if self.session.has_events() || !link.is_quiet() {
-                break false;
-            }
-        };
-        self.end_pauses(spin, taken);
-        taken
     }
 
     /// Makes the ordinary case of a notify. `false` if nothing was published.

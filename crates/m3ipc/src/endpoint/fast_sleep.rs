@@ -12,13 +12,14 @@
 //! Anything that is not the awaited message ends it at once, a daemon event too.
 
 use super::Endpoint;
-use super::fast::{Found, NotFound};
+use super::fast::NotFound;
+use super::fast_receive::{Found, OneArrival};
 use super::wait::{DEADLOCK_CHECK_NS, NO_THREAD};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::ANY;
 use m3ipc_link::waiting::{self, Sleeper};
-use m3ipc_link::{Counter, Link, SlotState, WaitCall, WaitMode};
+use m3ipc_link::{Counter, SlotState, WaitCall, WaitMode};
 use m3ipc_sys::{Expected, WaitOutcome};
 
 /// Links of an endpoint that may sleep for ANY here. The slow wait sleeps on the words of more.
@@ -94,31 +95,54 @@ impl Endpoint {
         index: u32,
         request: SlotState,
     ) -> Result<SlotState, NotFound> {
-        self.sleep_for_peer(WaitCall::SendRec, index, |link| link.look_for_answer(request))
+        self.sleep_for_peer(WaitCall::SendRec, index, |endpoint| {
+            let link = endpoint.peers.get(index).link();
+            // Another message may be an answer too.
+            link.look_for_answer(request).ok_or(!link.is_quiet())
+        })
     }
 
     /// Sleeps until the peer has taken the last message.
     pub(super) fn sleep_until_taken(&mut self, index: u32) -> Result<(), NotFound> {
-        self.sleep_for_peer(WaitCall::Send, index, |link| link.is_last_taken().then_some(()))
+        self.sleep_for_peer(WaitCall::Send, index, |endpoint| {
+            let link = endpoint.peers.get(index).link();
+            // Another message may cross this endpoint's own.
+            if link.is_last_taken() { Ok(()) } else { Err(!link.is_quiet()) }
+        })
     }
 
-    /// Sleeps until `look` finds something on the link of this index.
+    /// Sleeps until the link of this index has a message or notifications, and nothing else.
+    pub(super) fn sleep_for_message_on(&mut self, index: u32) -> Result<OneArrival, NotFound> {
+        let has_slept = Cell::new(false);
+        let look = |endpoint: &Self| match endpoint.find_on(index) {
+            Found::Nothing => {
+                has_slept.set(true);
+                Err(false)
+            }
+            Found::More => Err(true),
+            Found::One(found) => Ok(found),
+        };
+        let found = self.sleep_for_peer(WaitCall::Receive, index, look);
+        if has_slept.get() {
+            self.inbox.set_waited(true);
+        }
+        found
+    }
+
+    /// Sleeps until `look` finds something on the link of this index. `Err(true)`: the slow wait
+    /// must look.
     fn sleep_for_peer<T>(
         &mut self,
         call: WaitCall,
         index: u32,
-        look: impl Fn(&Link) -> Option<T>,
+        look: impl Fn(&Self) -> Result<T, bool>,
     ) -> Result<T, NotFound> {
         let endpoint = &*self;
         let peer = endpoint.peers.get(index).address();
-        let poll = || {
-            let link = endpoint.peers.get(index).link();
-            match look(link) {
-                Some(found) => Ok(Some(found)),
-                // Another message may be an answer too, or cross this endpoint's own.
-                None if !link.is_quiet() || endpoint.session.has_events() => Err(NotFound::Yet),
-                None => Ok(None),
-            }
+        let poll = || match look(endpoint) {
+            Ok(found) => Ok(Some(found)),
+            Err(has_more) if has_more || endpoint.session.has_events() => Err(NotFound::Yet),
+            Err(_) => Ok(None),
         };
         endpoint.session.page().set_sleep_start(0, NO_THREAD);
         endpoint.session.page().set_blocked(call, peer);
@@ -136,7 +160,7 @@ impl Endpoint {
     }
 
     /// Sleeps until a hot link has the only message, or the only notifications.
-    pub(super) fn sleep_for_one(&mut self) -> Result<Found, NotFound> {
+    pub(super) fn sleep_for_one(&mut self) -> Result<OneArrival, NotFound> {
         let links = self.peers.index_limit();
         if links > FEW_LINKS {
             return Err(NotFound::Yet);
@@ -148,8 +172,8 @@ impl Endpoint {
             if endpoint.session.has_events() || endpoint.session.page().flags() != 0 {
                 return Err(NotFound::Yet);
             }
-            match endpoint.find_one() {
-                found @ (Found::One(..) | Found::Notification(_)) => Ok(Some(found)),
+            match endpoint.find_arrivals() {
+                Found::One(found) => Ok(Some(found)),
                 Found::More => Err(NotFound::Yet),
                 // Links that are not hot count too, also if a peer has cleared their ready bits.
                 Found::Nothing if endpoint.peers.are_quiet() => {
@@ -165,12 +189,9 @@ impl Endpoint {
             ShortSleep { endpoint, index: None, limit_ns: MESSAGE_SLEEP_NS, since_ns: 0 };
         let found = sleep_between(&mut sleep, WaitMode::OnLinks(ANY), poll);
         endpoint.session.page().set_running();
-        match found {
-            // The slow path goes on with the wait of this call.
-            Err(NotFound::Yet) => self.inbox.set_waited(has_slept.get()),
-            // The poll before the sleep found nothing.
-            Ok(Found::Notification(_)) => self.inbox.set_waited(true),
-            _ => {}
+        if has_slept.get() {
+            // A poll of this call found nothing, also if the slow path goes on with its wait.
+            self.inbox.set_waited(true);
         }
         found
     }

@@ -11,7 +11,8 @@
 //! the `tracing` crate.
 
 use super::Endpoint;
-use super::fast::{LeftOver, LeftReceive};
+use super::fast::LeftOver;
+use super::fast_receive::LeftReceive;
 use super::fast_send::LeftSend;
 use super::received::Source;
 use crate::error::{ReceiveError, SendError, SendRecError};
@@ -44,7 +45,7 @@ impl UnfinishedSend {
     }
 }
 
-/// The rest of a [`receive`](Endpoint::receive) from ANY whose fast half has no message.
+/// The rest of a [`receive`](Endpoint::receive) whose fast half has no message.
 #[derive(Debug)]
 #[must_use = "the slow half ends the call"]
 pub struct UnfinishedReceive(LeftReceive);
@@ -169,19 +170,18 @@ impl Endpoint {
         self.notify_fast(to, 0)
     }
 
-    /// The fast half of [`receive_timeout`](Self::receive_timeout) from ANY. A message goes to
-    /// `deliver`.
+    /// The fast half of [`receive_timeout`](Self::receive_timeout). A message goes to `deliver`.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
     /// # let (mut server, mut client) = node.pair();
     /// # client.notify(server.address())?;
-    /// use m3ipc::Timeout;
+    /// use m3ipc::{Source, Timeout};
     ///
-    /// let limit = Timeout::Never;
-    /// let message = match server.receive_fast_half(limit, |message| message) {
+    /// let (source, limit) = (Source::Any, Timeout::Never);
+    /// let message = match server.receive_fast_half(source, limit, |message| message) {
     ///     Ok(message) => message,
-    ///     Err(rest) => server.receive_slow_half(rest, limit)?,
+    ///     Err(rest) => server.receive_slow_half(rest, source, limit)?,
     /// };
     /// assert!(message.is_notification());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -189,17 +189,22 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`UnfinishedReceive`], for [`receive_slow_half`](Self::receive_slow_half) with the same
-    /// limit. Nothing was taken.
+    /// source and limit. Nothing was taken.
     #[inline(always)]
     pub fn receive_fast_half<T>(
         &mut self,
+        source: Source,
         limit: Timeout,
         deliver: impl FnOnce(Message) -> T,
     ) -> Result<T, UnfinishedReceive> {
-        self.receive_fast(limit, deliver).map_err(UnfinishedReceive)
+        match source {
+            Source::Any => self.receive_fast(limit, deliver),
+            Source::From(source) => self.receive_one_fast(source, limit, deliver),
+        }
+        .map_err(UnfinishedReceive)
     }
 
-    /// The slow half of [`receive_timeout`](Self::receive_timeout) from ANY. The example is at
+    /// The slow half of [`receive_timeout`](Self::receive_timeout). The example is at
     /// [`receive_fast_half`](Self::receive_fast_half).
     ///
     /// # Errors
@@ -208,9 +213,10 @@ impl Endpoint {
     pub fn receive_slow_half(
         &mut self,
         rest: UnfinishedReceive,
+        source: Source,
         limit: Timeout,
     ) -> Result<Message, ReceiveError> {
-        self.receive_short(rest.0, Source::Any, limit)
+        self.receive_short(rest.0, source, limit)
     }
 
     /// The fast half of [`reply`](Self::reply). `false` if nothing was answered: the whole call is

@@ -37,6 +37,12 @@ impl HotSet {
         &self.links
     }
 
+    /// Whether this link is in the hot set.
+    #[inline]
+    pub(super) fn has(&self, index: u32) -> bool {
+        self.links.contains(&index)
+    }
+
     /// The links of the hot set.
     #[inline]
     pub(super) fn links(&self) -> impl Iterator<Item = u32> + '_ {

@@ -290,6 +290,12 @@ impl Inbox {
         self.via_daemon.add(source, notification);
     }
 
+    /// Whether any notification came through the daemon.
+    #[inline]
+    pub(super) fn has_any_from_daemon(&self) -> bool {
+        !self.via_daemon.is_empty()
+    }
+
     /// Whether a notification of this source came through the daemon.
     pub(super) fn has_from_daemon(&self, source: Address) -> bool {
         self.via_daemon.has(source)

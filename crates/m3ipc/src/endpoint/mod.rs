@@ -38,6 +38,8 @@ mod events;
 mod failed_rings;
 mod fast;
 mod fast_calls;
+mod fast_pauses;
+mod fast_receive;
 mod fast_send;
 mod fast_sleep;
 mod halves;

@@ -17,31 +17,37 @@ pub(super) struct PageSet {
 
 /// The page sets of an endpoint, one from each daemon that it had.
 #[derive(Debug)]
-pub(super) struct PageSets(Vec<PageSet>);
+pub(super) struct PageSets {
+    first: PageSet,
+    later: Vec<PageSet>,
+}
 
 impl PageSets {
     pub(super) fn new(first: PageSet) -> Self {
-        Self(vec![first])
+        Self { first, later: Vec::new() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PageSet> {
+        core::iter::once(&self.first).chain(&self.later)
     }
 
     /// The number of daemons that the endpoint had.
     #[cfg(feature = "tokio")]
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        1 + self.later.len()
     }
 
     /// Adds the pages of a new daemon. Peers of new links see the same mode as those of old ones:
     /// the endpoint may be armed, or have announced a sleep.
     pub(super) fn add(&mut self, page_set: PageSet) {
-        if let Some(former) = self.0.last() {
-            page_set.status.set_mode(former.status.mode());
-        }
-        self.0.push(page_set);
+        let former = self.later.last().unwrap_or(&self.first);
+        page_set.status.set_mode(former.status.mode());
+        self.later.push(page_set);
     }
 
     /// Publishes how the endpoint waits.
     pub(super) fn set_mode(&self, mode: WaitMode) {
-        for page_set in &self.0 {
+        for page_set in self.all() {
             page_set.status.set_mode(mode);
         }
     }
@@ -49,31 +55,29 @@ impl PageSets {
     /// Publishes the CPU of the endpoint.
     #[inline]
     pub(super) fn set_cpu(&mut self, cpu: u32) {
-        for page_set in &mut self.0 {
+        for page_set in core::iter::once(&mut self.first).chain(&mut self.later) {
             page_set.status.set_cpu(cpu);
         }
     }
 
     /// Whether a peer has marked a link.
     pub(super) fn any_ready(&self) -> bool {
-        self.0.iter().any(|page_set| page_set.ready_bitmap.any())
+        self.all().any(|page_set| page_set.ready_bitmap.any())
     }
 
     /// The same, where no index of a link is `links` or more.
     #[inline(always)]
     pub(super) fn any_ready_of(&self, links: usize) -> bool {
-        match self.0.as_slice() {
-            [page_set] => page_set.ready_bitmap.any_of(links),
-            all => all.iter().any(|page_set| page_set.ready_bitmap.any_of(links)),
-        }
+        self.first.ready_bitmap.any_of(links)
+            || self.later.iter().any(|page_set| page_set.ready_bitmap.any_of(links))
     }
 
     pub(super) fn ready_bitmaps(&self) -> impl Iterator<Item = &ReadyBitmap> {
-        self.0.iter().map(|page_set| &page_set.ready_bitmap)
+        self.all().map(|page_set| &page_set.ready_bitmap)
     }
 
     pub(super) fn statuses(&self) -> impl Iterator<Item = &OwnStatus> {
-        self.0.iter().map(|page_set| &page_set.status)
+        self.all().map(|page_set| &page_set.status)
     }
 }
 

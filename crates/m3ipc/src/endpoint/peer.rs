@@ -9,7 +9,7 @@ use crate::info::Identity;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_link::{
-    Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState, WaitMode,
+    Arrival, Link, LinkSide, Look, MessageKind, PeerStatus, ReadyBitmap, SlotState, WaitMode,
 };
 use m3ipc_sys::DoorbellSender;
 use m3ipc_wire::PeerInfo;
@@ -197,6 +197,12 @@ impl Peer {
                 None
             }
         }
+    }
+
+    /// What the peer has sent, by two loads.
+    #[inline(always)]
+    pub(super) fn look_for_all(&self) -> Look {
+        self.link.look_for_all()
     }
 
     /// A message or request of the peer, as [`poll`](Self::poll), if no request is pending.

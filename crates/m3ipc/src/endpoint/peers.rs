@@ -1,8 +1,9 @@
 //! The peers of an endpoint: one link each, found by address and by index.
 
+use super::hot_set::NO_LINK;
 use super::peer::Peer;
 use crate::error::Fail;
-use m3ipc_abi::Address;
+use m3ipc_abi::{Address, NONE};
 use m3ipc_link::LinkSide;
 use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
@@ -16,13 +17,26 @@ struct ReplacedLink {
     was_taken: bool,
 }
 
+/// The result of a search. Without one, the address is that of no peer.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    address: Address,
+    index: u32,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { address: NONE, index: NO_LINK }
+    }
+}
+
 /// All peers of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     slots: Vec<Option<Box<Peer>>>,
     by_address: HashMap<i32, u32>,
     /// The result of the last search: most calls go to the same peer again.
-    last: Option<(i32, u32)>,
+    last: Search,
     /// Peers whose links were replaced during the present call.
     replaced_peers: Vec<ReplacedLink>,
     /// Indexes of replaced links.
@@ -35,19 +49,18 @@ impl Peers {
     /// The index of a peer.
     #[inline]
     pub(super) fn find(&self, address: Address) -> Option<u32> {
-        match self.last {
-            Some((known, index)) if known == address.0 => Some(index),
-            _ => self.by_address.get(&address.0).copied(),
+        if self.last.address == address && address != NONE {
+            return Some(self.last.index);
         }
+        self.by_address.get(&address.0).copied()
     }
 
     /// The peer of this address and its index. Remembers the result of the search.
     #[inline(always)]
     pub(super) fn find_again(&mut self, address: Address) -> Option<(u32, &mut Peer)> {
-        let index = match self.last {
-            Some((known, index)) if known == address.0 => index,
-            _ => self.search(address)?,
-        };
+        // Without a last search no peer has the index.
+        let index =
+            if self.last.address == address { self.last.index } else { self.search(address)? };
         Some((index, self.claimed(index)?))
     }
 
@@ -61,7 +74,7 @@ impl Peers {
     /// Remembers the result of a search.
     #[inline]
     pub(super) fn remember(&mut self, address: Address, index: u32) {
-        self.last = Some((address.0, index));
+        self.last = Search { address, index };
     }
 
     /// The peer of this index.
@@ -138,7 +151,7 @@ impl Peers {
             self.by_address.remove(&former.address().0);
         }
         self.by_address.insert(info.address, info.index_here);
-        self.last = None;
+        self.last = Search::default();
         Ok(info.index_here)
     }
 
@@ -199,7 +212,7 @@ impl Peers {
         if self.by_address.get(&peer.address().0) == Some(&index) {
             self.by_address.remove(&peer.address().0);
         }
-        self.last = None;
+        self.last = Search::default();
     }
 
     /// The indexes of all peers.

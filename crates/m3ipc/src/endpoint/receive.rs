@@ -4,7 +4,7 @@ use super::Endpoint;
 use super::buffer::Buffer;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
-use super::fast::LeftReceive;
+use super::fast_receive::LeftReceive;
 use super::received::{Received, ReceivedKind, Source};
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};
@@ -89,30 +89,19 @@ impl Endpoint {
         );
         let fast = match source {
             Source::Any => self.receive_fast(limit, |message| message),
-            _ => Err(LeftReceive::Call),
+            Source::From(source) => self.receive_one_fast(source, limit, |message| message),
         };
-        let received = fast.or_else(|left| self.receive_short(left, source, limit));
-        span.end(&received);
-        received
-    }
-
-    /// Receives from ANY after another verb of the same call. `is_ordinary`: that verb took the
-    /// fast path.
-    #[inline]
-    pub(super) fn receive_after(
-        &mut self,
-        is_ordinary: bool,
-        limit: Timeout,
-    ) -> Result<Message, ReceiveError> {
-        let span = observe::call("receive", self.membership.vm(), self.membership.address(), ANY);
-        let fast = if is_ordinary {
-            self.receive_ordinary(limit, |message| message)
-        } else {
-            Err(LeftReceive::Call)
-        };
-        let received = fast.or_else(|left| self.receive_short(left, Source::Any, limit));
-        span.end(&received);
-        received
+        match fast {
+            Ok(message) => {
+                span.end_well();
+                Ok(message)
+            }
+            Err(left) => {
+                let received = self.receive_short(left, source, limit);
+                span.end(&received);
+                received
+            }
+        }
     }
 
     #[cold]
@@ -142,6 +131,9 @@ impl Endpoint {
             LeftReceive::Signal => self.receive_events(),
         };
         let received = begun.and_then(|()| self.receive_from(source, buffer, limit.deadline()));
+        // The part on the fast path may have waited and slept.
+        self.inbox.set_waited(false);
+        self.waiter.take_short_sleep();
         self.trace.done();
         received.map_err(|fail| ReceiveError::of(fail, source.address()))
     }
@@ -198,7 +190,7 @@ impl Endpoint {
         );
         let fast = match source {
             Source::Any => self.receive_fast(limit, |message| message),
-            _ => Err(LeftReceive::Call),
+            Source::From(source) => self.receive_one_fast(source, limit, |message| message),
         };
         let received = match fast {
             Ok(message) => {

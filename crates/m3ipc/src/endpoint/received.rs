@@ -1,7 +1,7 @@
 //! A received message and the choice of its source.
 
 use crate::error::ReceiveError;
-use m3ipc_abi::{ANY, Address, Message};
+use m3ipc_abi::{ANY, Address, HARDWARE, Message, SYSTEM};
 use m3ipc_link::MessageKind;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -73,6 +73,12 @@ pub struct Received {
 }
 
 impl Received {
+    /// The notification of a source. Only HARDWARE and SYSTEM have an argument.
+    pub(super) fn of_notification(source: Address, bits: u64) -> Self {
+        let has_argument = source == HARDWARE || source == SYSTEM;
+        Self::notification(source, if has_argument { bits } else { 0 })
+    }
+
     /// A notification, with the time of day.
     pub(super) fn notification(source: Address, bits: u64) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

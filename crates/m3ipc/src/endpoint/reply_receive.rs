@@ -1,10 +1,12 @@
 //! `reply_receive`: the two calls of a server's loop in one.
 
 use super::Endpoint;
+use super::fast_receive::LeftReceive;
+use super::received::Source;
 use crate::error::ReplyReceiveError;
 use crate::observe;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Message};
+use m3ipc_abi::{ANY, Address, Message};
 
 impl Endpoint {
     /// Answers a request, then waits for the next message of any endpoint. The verb of a server's
@@ -74,9 +76,29 @@ impl Endpoint {
         let limit = limit.into();
         let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let is_ordinary = self.reply_fast(to, answer);
-        let replied = if is_ordinary { Ok(()) } else { self.reply_short(to, answer) };
-        span.end(&replied);
-        replied.map_err(ReplyReceiveError::Reply)?;
-        self.receive_after(is_ordinary, limit).map_err(ReplyReceiveError::Receive)
+        if is_ordinary {
+            span.end_well();
+        } else {
+            let replied = self.reply_short(to, answer);
+            span.end(&replied);
+            replied.map_err(ReplyReceiveError::Reply)?;
+        }
+        let span = observe::call("receive", self.membership.vm(), self.membership.address(), ANY);
+        let fast = if is_ordinary {
+            self.receive_ordinary(limit, |message| message)
+        } else {
+            Err(LeftReceive::Call)
+        };
+        match fast {
+            Ok(message) => {
+                span.end_well();
+                Ok(message)
+            }
+            Err(left) => {
+                let received = self.receive_short(left, Source::Any, limit);
+                span.end(&received);
+                received.map_err(ReplyReceiveError::Receive)
+            }
+        }
     }
 }

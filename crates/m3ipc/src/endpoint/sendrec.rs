@@ -64,10 +64,17 @@ impl Endpoint {
     ) -> Result<Message, SendRecError> {
         let limit = limit.into();
         let span = observe::call("sendrec", self.membership.vm(), self.membership.address(), to);
-        let fast = self.sendrec_once(to, message, limit);
-        let answered = fast.or_else(|left| self.end_short_call(left, to, message, limit));
-        span.end(&answered);
-        answered
+        match self.sendrec_once(to, message, limit) {
+            Ok(answer) => {
+                span.end_well();
+                Ok(answer)
+            }
+            Err(left) => {
+                let answered = self.end_short_call(left, to, message, limit);
+                span.end(&answered);
+                answered
+            }
+        }
     }
 
     /// [`sendrec_fast`](Self::sendrec_fast), once in the code of a program.

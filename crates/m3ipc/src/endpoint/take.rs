@@ -6,7 +6,7 @@ use super::inbox::NextNotification;
 use super::received::{Received, ReceivedKind};
 use super::stamps::Moment;
 use crate::error::Fail;
-use m3ipc_abi::{Address, HARDWARE, SYSTEM};
+use m3ipc_abi::Address;
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Arrival, Counter, MessageKind, RuleBroken, TakenMessage};
 
@@ -110,8 +110,7 @@ impl Endpoint {
             // Later notifications wait for the next receive.
             self.inbox.poll_link(&mut self.peers, index);
         }
-        let has_argument = source == HARDWARE || source == SYSTEM;
-        Some(Received::notification(source, if has_argument { bits } else { 0 }))
+        Some(Received::of_notification(source, bits))
     }
 
     /// Takes the notification of a source that came through the daemon, if there is one.

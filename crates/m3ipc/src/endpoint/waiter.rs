@@ -74,6 +74,12 @@ impl Waiter {
         &mut self.spin
     }
 
+    /// The polls before a sleep, and the pages that peers read and mark.
+    #[inline(always)]
+    pub(super) fn spin_and_pages(&mut self) -> (&mut AdaptiveSpin, &PageSets) {
+        (&mut self.spin, &self.pages)
+    }
+
     /// The pages that peers read and mark.
     #[inline(always)]
     pub(super) fn pages(&self) -> &PageSets {

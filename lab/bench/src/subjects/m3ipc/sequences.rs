@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use m3ipc::{Address, Endpoint, Source};
+use m3ipc::{Address, Endpoint, Source, WaitStrategy};
 
 use crate::clock::monotonic_ns;
 use crate::error::Error;
@@ -40,14 +40,18 @@ pub fn contacts(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// The first trips of [`straight`], in which both sides learn that they share a CPU.
+const ADAPTIVE_TRIPS: u64 = 100;
 /// The type of the message that stops the server of [`straight`].
 const STOP: i32 = -1;
 
 /// IPC2 of two threads on one CPU, which yield the CPU to each other.
 ///
 /// A counter of instructions around this process gives the instructions of a trip, both sides
-/// together. No side polls while the other works, so waiting adds one yield to each side. The
-/// messages have a type and no other contents, so that nearly all instructions are the verbs'.
+/// together. No side polls while the other works, so waiting adds one yield to each side. After the
+/// first trips both spin: under a counter a yield may take long, and adaptive waits would then
+/// sleep. The messages have a type and no other contents, so that nearly all instructions are the
+/// verbs'.
 pub fn straight(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
     let mut client = peer.bind()?;
     let vm = peer.vm.clone();
@@ -71,6 +75,9 @@ pub fn straight(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
 /// Sends requests, the last of which stops the server.
 fn call(client: &mut Endpoint, to: Address, trips: u64) -> Result<(), Error> {
     for trip in 0..trips {
+        if trip == ADAPTIVE_TRIPS {
+            client.set_strategy(WaitStrategy::Spin);
+        }
         let request = m3ipc::Message::new((trip & 0xff) as i32);
         let answer = client.sendrec(to, &request).map_err(Error::of("sendrec"))?;
         if answer.m_type != request.m_type + 1 {
@@ -83,7 +90,12 @@ fn call(client: &mut Endpoint, to: Address, trips: u64) -> Result<(), Error> {
 /// Answers requests until one says stop.
 fn serve(server: &mut Endpoint) -> Result<(), Error> {
     let mut taken = server.receive(Source::Any).map_err(Error::of("receive"))?;
+    let mut trips = 0;
     while taken.m_type != STOP {
+        trips += 1;
+        if trips == ADAPTIVE_TRIPS {
+            server.set_strategy(WaitStrategy::Spin);
+        }
         let answer = m3ipc::Message::new(taken.m_type + 1);
         let next = server.reply_receive(taken.source, &answer);
         taken = next.map_err(Error::of("answer and receive"))?;
