@@ -73,8 +73,14 @@ fn a_pending_request_survives_the_end_of_its_server() {
     let fixture = NodeFixture::new("pending");
     let vm = fixture.vm("pending");
     let mut me = vm.bind(1).unwrap();
-    let server = BoundThread::new(&vm, 30, |_| {});
+    let server = BoundThread::new(&vm, 30, |server| {
+        let request = server.receive(Source::Any).unwrap();
+        server.reply(request.source, &Message::new(0)).unwrap();
+    });
     let address = server.address;
+    // The first contact may take longer than the begin of a request.
+    server.begin();
+    me.sendrec(address, &Message::new(0)).unwrap();
     let mut pending = me.begin_request(address, &Message::new(1)).unwrap();
     drop(server);
     // Another call learns of the death and frees the link.

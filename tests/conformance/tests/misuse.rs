@@ -10,6 +10,7 @@ use m3ipc::{
     Address, AreaConfig, Audience, BlockLifetime, Code, Endpoint, Location, Message, Node,
     Privileges, ReceiveError, Rights, Source, Timeout, VmConfig, runtime,
 };
+use m3ipc_test_fixture::take_pending;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
@@ -161,7 +162,7 @@ fn messages(cases: &mut Cases, test: &TestNode, server: &mut Endpoint, client: &
     cases.add("wakeup of one that does not receive", server.wakeup(client.address()));
     cases.add("a receive that a wakeup ends", client.receive(Source::Any));
     cases.add("wait for an endpoint", client.wait_bind(Address(77), SHORT));
-    cases.add("wait for the caller itself", client.wait_bind(Address(9_999), SHORT));
+    cases.add("wait for the caller itself", client.wait_bind(Address(9_999), LIMIT));
     cases.add("wait for the end of an endpoint", client.wait_unbind(to, SHORT));
     cases.add("unbind of one that died", client.unbind_other(Address(3)));
     let pending = client.begin_request(to, &message).unwrap();
@@ -192,7 +193,7 @@ fn names(cases: &mut Cases, server: &mut Endpoint, client: &mut Endpoint) {
     cases.add("a long name", client.name_attach(&"x".repeat(64)));
     cases.add("a name that nobody has", client.name_locate("nosuch"));
     cases.add("a wait for a name", client.wait_name("nosuch", SHORT));
-    cases.add("a wait for a long name", client.wait_name(&"x".repeat(64), SHORT));
+    cases.add("a wait for a long name", client.wait_name(&"x".repeat(64), LIMIT));
     cases.add("a process that is not bound", client.locate_process(1));
     cases.add("a watch of one that is absent", client.watch(Address(9_999)));
 }
@@ -206,14 +207,14 @@ fn copies(cases: &mut Cases, server: &mut Endpoint, client: &mut Endpoint) {
     client.revoke(grant).unwrap();
     cases.add("a second revocation", client.revoke(grant));
     let here = server.address();
-    let asked = client.begin_request(here, &Message::new(7)).unwrap();
-    let _ = server.receive(Source::Any);
+    let mut asked = client.begin_request(here, &Message::new(7)).unwrap();
+    take_pending(server, client, &mut asked);
     cases.add("copy from a revoked grant", {
         server.copy_between(
             (to, Location::Granted(grant, 0)),
             (here, Location::At(0x1000)),
             4,
-            SHORT,
+            LIMIT,
         )
     });
     drop(asked);
@@ -244,6 +245,10 @@ fn privileges(cases: &mut Cases, test: &TestNode, server: &mut Endpoint, client:
 fn ended(cases: &mut Cases, test: &TestNode, mut server: Endpoint, mut client: Endpoint) {
     let to = server.address();
     Node::find(test.directory()).unwrap().unbind_timeout(test.vm().id(), to, SHORT).unwrap_err();
+    // The limit may end before the daemon reads the request.
+    while server.is_bound() {
+        std::thread::yield_now();
+    }
     cases.add("receive of an endpoint that was unbound", server.try_receive(Source::Any));
     cases
         .add("send of an endpoint that was unbound", server.try_send(Address(3), &Message::new(7)));

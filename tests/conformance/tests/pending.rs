@@ -1,7 +1,7 @@
 //! Requests in parts: what a pending request claims, and how it ends.
 
 use m3ipc::{Code, Endpoint, Message, PendingRequest, ReplyError, SendError, SendRecError, Source};
-use m3ipc_test_fixture::{NodeFixture, signals, watchdog};
+use m3ipc_test_fixture::{NodeFixture, signals, take_pending, watchdog};
 use std::time::Duration;
 
 /// A node, a server in slot 1 and a client in slot 2.
@@ -32,7 +32,7 @@ fn outcome(
 fn still_works(server: &mut Endpoint, client: &mut Endpoint) {
     let mut pending =
         client.begin_request(server.address(), &Message::new(70)).expect("the server lives");
-    let request = server.receive(Source::Any).expect("the request comes");
+    let request = take_pending(server, client, &mut pending);
     assert_eq!(request.m_type, 70);
     server.reply(request.source, &Message::new(71)).expect("the client waits");
     assert_eq!(outcome(client, &mut pending).expect("the answer comes").0.m_type, 71);
@@ -42,6 +42,7 @@ fn still_works(server: &mut Endpoint, client: &mut Endpoint) {
 fn a_pending_request_claims_its_peer() {
     let (_fixture, mut server, mut client) = pair("claims");
     let to = server.address();
+    still_works(&mut server, &mut client); // so that a link exists, and the request is posted
     let mut first = client.begin_request(to, &Message::new(1)).unwrap();
     for is_taken in [false, true] {
         let second = client.begin_request(to, &Message::new(2));
@@ -73,8 +74,8 @@ fn requests_to_two_servers_are_answered_in_any_order() {
     let mut two = vm.bind_additional(Some(3)).unwrap();
     let mut to_one = client.begin_request(one.address(), &Message::new(1)).unwrap();
     let mut to_two = client.begin_request(two.address(), &Message::new(2)).unwrap();
-    for (server, request) in [(&mut two, 2), (&mut one, 1)] {
-        assert_eq!(server.receive(Source::Any).unwrap().m_type, request);
+    for (server, pending, request) in [(&mut two, &mut to_two, 2), (&mut one, &mut to_one, 1)] {
+        assert_eq!(take_pending(server, &mut client, pending).m_type, request);
         server.reply(client.address(), &Message::new(10 * request)).unwrap();
     }
     assert_eq!(client.poll_request(&mut to_one).unwrap().unwrap().m_type, 10);
@@ -84,6 +85,7 @@ fn requests_to_two_servers_are_answered_in_any_order() {
 #[test]
 fn a_drop_withdraws_the_request_at_once() {
     let (_fixture, mut server, mut client) = pair("withdraw");
+    still_works(&mut server, &mut client); // so that a link exists, and the requests are posted
     for bytes in [0, 100, 100_000] {
         let to = server.address();
         let pending = client.begin_request_bytes(to, 1, vec![1; bytes]).unwrap();
@@ -98,8 +100,8 @@ fn a_drop_withdraws_the_request_at_once() {
 fn a_drop_ends_the_wait_for_the_answer() {
     let (_fixture, mut server, mut client) = pair("drop");
     for is_answered in [false, true] {
-        let pending = client.begin_request(server.address(), &Message::new(1)).unwrap();
-        let request = server.receive(Source::Any).unwrap();
+        let mut pending = client.begin_request(server.address(), &Message::new(1)).unwrap();
+        let request = take_pending(&mut server, &mut client, &mut pending);
         if is_answered {
             server.reply(request.source, &Message::new(2)).unwrap();
         }
@@ -121,7 +123,7 @@ fn a_request_does_not_wait_for_the_take_of_an_earlier_answer() {
     let (_fixture, mut server, mut client) = pair("slot");
     let (to, back) = (server.address(), client.address());
     let mut first = client.begin_request(to, &Message::new(1)).unwrap();
-    server.receive(Source::Any).unwrap();
+    take_pending(&mut server, &mut client, &mut first);
     server.reply(back, &Message::new(2)).unwrap();
     // The slot of the server still has the answer.
     let mut second = server.begin_request(back, &Message::new(3)).unwrap();
@@ -146,7 +148,7 @@ fn an_answer_from_just_before_the_death_arrives() {
         let (_fixture, mut server, mut client) = pair("last");
         let to = server.address();
         let mut pending = client.begin_request(to, &Message::new(1)).unwrap();
-        server.receive(Source::Any).unwrap();
+        take_pending(&mut server, &mut client, &mut pending);
         server.reply_bytes(client.address(), 2, &vec![7; bytes]).unwrap();
         drop(server);
         forget(&mut client, to);
@@ -160,9 +162,10 @@ fn the_error_tells_whether_the_dead_server_took_the_request() {
     for is_taken in [false, true] {
         let (_fixture, mut server, mut client) = pair("taken");
         let to = server.address();
+        still_works(&mut server, &mut client); // so that a link exists, and the request is posted
         let mut pending = client.begin_request(to, &Message::new(1)).unwrap();
         if is_taken {
-            server.receive(Source::Any).unwrap();
+            take_pending(&mut server, &mut client, &mut pending);
         }
         drop(server);
         forget(&mut client, to);

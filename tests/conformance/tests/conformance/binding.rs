@@ -1,6 +1,6 @@
 //! bind, tbind, lclbind, getep and the waits for them.
 
-use crate::fixture::{Fixture, SHORT};
+use crate::fixture::{Fixture, LONG, SHORT};
 use crate::rows;
 use m3ipc::{Address, Code, Message, Source, Timeout, VmConfig};
 use m3ipc_test_fixture::NodeFixture;
@@ -113,7 +113,7 @@ rows! {
         fixture.until_blocked(30, "wait4");
         let (_late, address) = fixture.bound(2, &[]);
         assert_eq!(waiter.join().unwrap(), Ok(address));
-        assert_eq!(fixture.me.wait_bind(address, Timeout::NoWait), Ok(address));
+        assert_eq!(fixture.me.wait_bind(address, LONG), Ok(address));
     }
 
     fn wait4bindep_beyond_its_limit_is_61() {
@@ -123,6 +123,6 @@ rows! {
 
     fn wait4bindep_of_oneself_is_306() {
         let mut fixture = Fixture::new();
-        assert_eq!(fixture.me.wait_bind(Address(1), SHORT).unwrap_err().code(), Code::Endpoint);
+        assert_eq!(fixture.me.wait_bind(Address(1), LONG).unwrap_err().code(), Code::Endpoint);
     }
 }

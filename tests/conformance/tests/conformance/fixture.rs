@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The limit of calls that should end by their limit.
 pub const SHORT: Duration = Duration::from_millis(20);
 
+/// The limit of calls that end before it: a first contact waits for the daemon, which may be slow.
+pub const LONG: Duration = Duration::from_secs(20);
+
 /// A node with one VM; the process of the test is bound at slot 1.
 pub struct Fixture {
     pub me: Endpoint,

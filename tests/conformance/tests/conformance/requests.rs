@@ -3,6 +3,7 @@
 use crate::fixture::{Fixture, SHORT};
 use crate::rows;
 use m3ipc::{Address, Code, Message, Source, Timeout};
+use std::time::Duration;
 
 rows! {
     fn sendrec_gets_the_answer_in_place_of_the_request() {
@@ -60,8 +61,10 @@ rows! {
 
     fn the_limit_of_a_sendrec_covers_the_whole_call() {
         let mut fixture = Fixture::new();
-        let taken =
-            fixture.thread(30, |peer| peer.sendrec_timeout(Address(1), &Message::new(0), SHORT));
+        // The limit also covers the first contact: the message must be taken within it.
+        let limit = Duration::from_secs(2);
+        let taken = fixture
+            .thread(30, move |peer| peer.sendrec_timeout(Address(1), &Message::new(0), limit));
         let request = fixture.me.receive(Source::Any).unwrap();
         assert_eq!(taken.join().unwrap().unwrap_err().code(), Code::TimedOut);
         fixture.until_free(30);
