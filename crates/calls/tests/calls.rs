@@ -8,6 +8,7 @@ use m3ipc_calls::{CallError, Client, Config, Fault, Reason, Request, Server};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 async fn pair(
@@ -26,7 +27,22 @@ async fn echo(request: Request) -> Result<Vec<u8>, Fault> {
     Ok(request.bytes)
 }
 
+/// An echo that tells when it has begun, and ends when the test wants.
+fn held(begun: &Arc<Notify>, end: &Arc<Notify>) -> impl m3ipc_calls::Handler + use<> {
+    let (begun, end) = (Arc::clone(begun), Arc::clone(end));
+    move |request: Request| {
+        let (begun, end) = (Arc::clone(&begun), Arc::clone(&end));
+        async move {
+            begun.notify_one();
+            end.notified().await;
+            Ok(request.bytes)
+        }
+    }
+}
+
 const SOON: Duration = Duration::from_millis(50);
+/// The time that a shutdown gives handlers. None of the tests waits for its end.
+const GRACE: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn bytes_of_each_size_come_back() {
@@ -80,26 +96,35 @@ async fn a_drop_and_a_time_limit_end_the_handler() {
         }
     }
     let node = m3ipc::test::node();
-    let ended = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&ended);
-    let handler = move |_request: Request| {
-        let ended = Ended(Arc::clone(&counter));
+    let (ended, begun) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (counter, begins) = (Arc::clone(&ended), Arc::clone(&begun));
+    let handler = move |request: Request| {
+        let (ended, begins) = (Ended(Arc::clone(&counter)), Arc::clone(&begins));
         async move {
+            match request.bytes.as_slice() {
+                b"short" => return Ok(request.bytes),
+                b"dropped" => begins.notify_one(),
+                _ => {}
+            }
             std::future::pending::<()>().await;
             drop(ended);
             Ok(Vec::new())
         }
     };
     let (_server, client, to) = pair(&node, Config::default(), handler).await;
-    let timed = client.call_bytes(to, Vec::new(), Some(SOON)).await;
+    // No first contact is within the limit of the next call.
+    client.call_bytes(to, b"short".to_vec(), None).await.unwrap();
+    let timed = client.call_bytes(to, Vec::new(), Some(Duration::from_secs(2))).await;
     // The server's own end of the limit may come first.
     assert!(
         matches!(timed, Err(CallError::Taken(Reason::TimedOut) | CallError::Answered(_))),
         "{timed:?}"
     );
-    let dropped = tokio::time::timeout(SOON, client.call_bytes(to, Vec::new(), None)).await;
-    assert!(dropped.is_err());
-    while ended.load(SeqCst) < 2 {
+    tokio::select! {
+        ended = client.call_bytes(to, b"dropped".to_vec(), None) => panic!("{ended:?}"),
+        () = begun.notified() => {}
+    }
+    while ended.load(SeqCst) < 3 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -146,10 +171,8 @@ async fn the_death_of_a_server_tells_what_it_took() {
 #[tokio::test]
 async fn a_shutdown_refuses_what_has_not_begun() {
     let node = m3ipc::test::node();
-    let handler = |request: Request| async move {
-        tokio::time::sleep(SOON).await;
-        Ok(request.bytes)
-    };
+    let (begun, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = held(&begun, &end);
     let config = Config { concurrency: 1, ..Default::default() };
     let (server, client, to) = pair(&node, config, handler).await;
     let mut calls = JoinSet::new();
@@ -157,8 +180,9 @@ async fn a_shutdown_refuses_what_has_not_begun() {
         let client = client.clone();
         calls.spawn(async move { client.call_bytes(to, b"x".to_vec(), None).await });
     }
-    tokio::time::sleep(SOON / 2).await;
-    server.shutdown(Duration::from_secs(10)).await;
+    begun.notified().await;
+    tokio::time::sleep(Duration::from_secs(1)).await; // The other request comes, and queues.
+    tokio::join!(server.shutdown(GRACE), async { end.notify_one() });
     let mut results = calls.join_all().await;
     results.sort_by_key(Result::is_err);
     assert_eq!(results[0], Ok(b"x".to_vec()));
@@ -348,18 +372,17 @@ async fn a_shutdown_answers_a_plain_call_and_a_limit_refuses_it() {
     let node = m3ipc::test::node();
     let (one, mut two) = node.pair();
     let to = one.address();
-    let handler = |request: Request| async move {
-        tokio::time::sleep(SOON).await;
-        Ok(request.bytes)
-    };
+    let (begun, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let config = Config { max_body_bytes: 1_000, ..Config::default() };
+    let handler = held(&begun, &end);
     let server = Server::new(AsyncEndpoint::open(one).await.unwrap(), config, handler);
     let plain = tokio::task::spawn_blocking(move || {
         let refused = two.call(to, &[7; 1_001], None).unwrap();
         assert_eq!(refused, b"the request is longer than max_body_bytes");
         two.call(to, &[7; 1_000], None).unwrap()
     });
-    tokio::time::sleep(SOON / 2).await;
-    server.shutdown(Duration::from_secs(10)).await;
+    begun.notified().await;
+    // The shutdown begins before the handler ends.
+    tokio::join!(server.shutdown(GRACE), async { end.notify_one() });
     assert_eq!(plain.await.unwrap(), [7; 1_000]);
 }
