@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The time that a daemon may take until it listens, and the pause between two attempts.
-const START_LIMIT: Duration = Duration::from_secs(10);
+const START_LIMIT: Duration = Duration::from_secs(40);
 const START_POLL: Duration = Duration::from_millis(2);
 
 /// A node of its own. Its daemon ends and its directory vanishes on drop. The example is at

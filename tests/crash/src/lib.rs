@@ -11,12 +11,11 @@ pub use peer::Peer;
 
 use m3ipc::{EndpointInfo, Node, NodeInfo};
 use m3ipc_sys::Signal;
-use m3ipc_test_fixture::program;
+use m3ipc_test_fixture::{program, until};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
@@ -87,7 +86,7 @@ impl CrashFixture {
     /// A connection to the daemon that lives now.
     ///
     /// # Panics
-    /// If no daemon answers for ten seconds.
+    /// If no daemon answers for 40 seconds.
     #[must_use]
     pub fn node(&self) -> Node {
         let mut node = None;
@@ -157,15 +156,9 @@ impl CrashFixture {
     /// Waits until a condition holds.
     ///
     /// # Panics
-    /// If the condition does not hold for ten seconds.
-    pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        for _ in 0..2_000 {
-            if holds() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("{what}: this did not come true in {}", self.directory.display());
+    /// If the condition does not hold for 40 seconds.
+    pub fn until(&self, what: &str, holds: impl FnMut() -> bool) {
+        until(&format!("{what} in {}", self.directory.display()), holds);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::fixture::{Pair, VM, assert_works};
 use m3ipc::{Node, VmConfig};
 use m3ipc_abi::Code;
-use m3ipc_test_fixture::{MemberProcess, is_root, program, watchdog};
+use m3ipc_test_fixture::{MemberProcess, is_root, program, until, watchdog};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -44,13 +44,12 @@ impl Small {
     }
 
     fn wait_for_daemon(&self) -> Node {
-        for _ in 0..2000 {
-            if let Ok(node) = Node::find(Path::new(&self.outside)) {
-                return node;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        panic!("the daemon does not answer");
+        let mut node = None;
+        until("the daemon answers", || {
+            node = Node::find(Path::new(&self.outside)).ok();
+            node.is_some()
+        });
+        node.expect("found above")
     }
 
     fn filler(&self) -> String {
