@@ -70,7 +70,6 @@ fn t14_a_server_without_descriptors_serves_whom_it_knows() {
     std::thread::sleep(Duration::from_millis(1500));
     drop(lowered);
     assert_works(node.path(), &pair.address);
-    std::thread::sleep(Duration::from_millis(2500));
     let whole = pair.finish(joined);
     println!(
         "T14 descriptors of a server: 3 of 3 newcomers served when it had some, {whole} messages, \

@@ -31,10 +31,13 @@ impl Pair {
     /// Ends the pair and the clients that joined; none of their messages may be lost or altered.
     /// Returns the number of messages.
     pub fn finish(self, joined: Vec<MemberProcess>) -> u64 {
-        // Each client is served in this time once all works again.
-        std::thread::sleep(std::time::Duration::from_millis(200));
         let clients = std::iter::once(self.client).chain(joined);
-        let asked: Vec<MessageCount> = clients.map(count_of).collect();
+        let served_once = |mut client: MemberProcess| {
+            assert_eq!(client.line(), "first", "each client is served once all works again");
+            client
+        };
+        let clients: Vec<MemberProcess> = clients.map(served_once).collect();
+        let asked: Vec<MessageCount> = clients.into_iter().map(count_of).collect();
         let served = count_of(self.server);
         assert_eq!((served.lost, served.doubled, served.altered), (0, 0, 0), "{served:?}");
         for one in &asked {

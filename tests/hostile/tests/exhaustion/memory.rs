@@ -37,7 +37,6 @@ fn t14_a_server_without_memory_serves_whom_it_knows() {
     std::thread::sleep(Duration::from_millis(1500));
     drop(lowered);
     assert_works(node.path(), &pair.address);
-    std::thread::sleep(Duration::from_millis(2500));
     let whole = pair.finish(joined);
     println!(
         "T14 memory of a server: its newcomer served when it had some, {whole} messages, lost 0"
