@@ -128,7 +128,7 @@ impl Fixture {
         self.holder.tell(&format!("send {}", self.to));
         std::thread::sleep(Duration::from_millis(50));
         meanwhile(&mut self.intruder);
-        let heard = self.listener.ask("500");
+        let heard = self.listener.ask("5000");
         self.holder.line();
         heard
     }
