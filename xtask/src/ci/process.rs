@@ -118,10 +118,17 @@ mod tests {
     use super::super::step::PLAIN;
     use super::*;
 
-    fn run(script: &str, limit: Duration) -> Ended {
+    const LIMIT: Duration = Duration::from_secs(600);
+
+    fn shell(script: &str) -> Running {
         let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut running = spawn(command, limit, true).expect("sh starts");
+        command.args(["-c", script]).stdin(Stdio::null());
+        // A process left behind holds no pipe of the test.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        spawn(command, LIMIT, true).expect("sh starts")
+    }
+
+    fn ended(mut running: Running) -> Ended {
         loop {
             if let Some(ended) = running.poll().expect("a child can be waited for") {
                 return ended;
@@ -132,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_status_arrives() {
-        let ended = run("exit 3", Duration::from_secs(60));
+        let ended = ended(shell("exit 3"));
         assert!(matches!(ended, Ended::Exited(status) if status.code() == Some(3)));
     }
 
@@ -159,8 +166,15 @@ mod tests {
     fn a_hung_step_is_ended_with_all_its_processes() {
         let file = env::temp_dir().join(format!("m3-ci-{}-pid", std::process::id()));
         let script = format!("sleep 600 & echo $! >{}; wait", file.display());
-        assert!(matches!(run(&script, Duration::from_millis(500)), Ended::OutOfTime));
-        let pid = fs::read_to_string(&file).expect("the script wrote it");
+        let mut running = shell(&script);
+        let pid = loop {
+            match fs::read_to_string(&file) {
+                Ok(text) if text.ends_with('\n') => break text,
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        running.limit = Duration::ZERO;
+        assert!(matches!(ended(running), Ended::OutOfTime));
         // The child ends at once, but its new parent may collect it later.
         let status = format!("/proc/{}/status", pid.trim());
         while fs::read_to_string(&status).is_ok_and(|text| !text.contains("Z (zombie)")) {
@@ -171,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_process_left_behind_does_not_delay_the_step() {
-        let ended = run("sleep 5 & exit 0", Duration::from_secs(600));
+        let ended = ended(shell("sleep 5 & exit 0"));
         assert!(matches!(ended, Ended::Exited(status) if status.success()));
     }
 }

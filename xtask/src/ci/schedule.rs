@@ -204,13 +204,18 @@ mod tests {
     const C: Step = Step { name: "c", command: "sh c", ..PLAIN };
     const D: Step = Step { name: "d", command: "sh d", ..PLAIN };
 
+    /// Step `a` ends after `c`, and `c` writes while `a` runs.
+    const WITH_C: &str =
+        "echo a >>order; until [ -e c-done ]; do sleep 0.02; done; echo -a >>order";
+    const WITH_A: &str = "until grep -qsx a order; do sleep 0.02; done; echo c >>order; : >c-done";
+
     #[test]
     fn steps_run_side_by_side_and_quiet_steps_alone() {
         let (result, order) = run(
             &[
-                (A, "echo a >>order; sleep 0.4; echo -a >>order"),
+                (Step { limit_s: 60, ..A }, WITH_C),
                 (Step { quiet: true, ..B }, "echo b >>order; sleep 0.2; echo -b >>order"),
-                (C, "sleep 0.2; echo c >>order"),
+                (Step { limit_s: 60, ..C }, WITH_A),
                 (Step { after: &["b"], ..D }, "echo d >>order"),
             ],
             "order",
