@@ -96,8 +96,7 @@ fn at_rest(fixture: &CrashFixture, daemon: i32) -> ProcessResources {
         info.endpoints == 0 && info.links == 0
     });
     // The connections of these requests close a moment later.
-    std::thread::sleep(Duration::from_millis(200));
-    ProcessResources::of(daemon)
+    ProcessResources::at_rest(daemon, fixture.directory())
 }
 
 #[test]
@@ -117,7 +116,7 @@ fn what_the_daemon_holds_returns_to_what_it_was() {
     processes.end();
     let after = at_rest(&fixture, daemon);
     let differences = before.differences(&after);
-    let left = unix_sockets(fixture.directory()) - sockets;
+    let left = unix_sockets(fixture.directory()).saturating_sub(sockets);
     let growth_kb = after.rss_kb.saturating_sub(before.rss_kb);
     println!(
         "T13 soak: {} s, {} processes ({} at once, {} killed), wrong ends {}, \

@@ -139,7 +139,7 @@ impl<'a> Case<'a> {
             differences = before.differences(&ProcessResources::of(daemon));
             differences.is_empty()
         };
-        for _ in 0..1000 {
+        for _ in 0..8_000 {
             if balanced() {
                 break;
             }
@@ -162,13 +162,8 @@ pub fn resources_at_rest(fixture: &CrashFixture) -> ProcessResources {
     let vm = fixture.node().vm_init(&VmConfig::new("warm")).expect("a VM");
     fixture.node().vm_end(vm.id()).expect("its end");
     let daemon = fixture.daemon_pid().expect("a daemon");
-    let mut last = ProcessResources::of(daemon);
     // The connections of the calls above are closed a moment later.
-    for _ in 0..20 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        last = ProcessResources::of(daemon);
-    }
-    last
+    ProcessResources::at_rest(daemon, fixture.directory())
 }
 
 /// The number of links that a process has mapped.
