@@ -8,12 +8,13 @@ pub use payload::{is_intact, payload};
 pub use resources::Resources;
 
 use m3ipc::test::TestNode;
+use m3ipc::{Endpoint, PendingRequest, ReceiveError, Received, SendRecError, Source, Timeout};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The time that a daemon may take until it listens.
-const START_LIMIT: Duration = Duration::from_secs(20);
+const START_LIMIT: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(1);
 
 /// The pid of the daemon of a runtime directory, if one has written it.
@@ -42,6 +43,43 @@ pub fn signal_daemon(node: &TestNode, signal: Signal) -> i32 {
     }
 }
 
+/// The server takes a pending request of the client. The first contact of the two, or the room for
+/// a large payload, may take longer than the begin of the request: then a poll posts the request.
+///
+/// # Panics
+/// If a call fails, or if there is an answer already.
+pub fn take_pending(
+    server: &mut Endpoint,
+    client: &mut Endpoint,
+    pending: &mut PendingRequest,
+) -> (Received, Vec<u8>) {
+    loop {
+        match server.receive_bytes(Source::Any, Timeout::NoWait) {
+            Err(ReceiveError::WouldBlock(_)) => {}
+            received => return received.expect("the server receives"),
+        }
+        let answer = client.poll_request_bytes(pending).expect("the server lives");
+        assert!(answer.is_none(), "an answer before the request was taken");
+        std::thread::sleep(POLL);
+    }
+}
+
+/// The outcome of a request that was begun.
+///
+/// # Errors
+/// As the poll of the request.
+pub fn outcome(
+    client: &mut Endpoint,
+    pending: &mut PendingRequest,
+) -> Result<Vec<u8>, SendRecError> {
+    loop {
+        if let Some((_, answer)) = client.poll_request_bytes(pending)? {
+            return Ok(answer);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
 /// Kills the daemon of a node and waits until it is gone. The next call that needs a daemon starts
 /// its successor.
 ///
@@ -58,8 +96,10 @@ pub fn kill_daemon(node: &TestNode) {
     }
 }
 
-/// Ends this process if a test takes longer than the given time: a lost wake-up must not hang CI.
+/// Ends this process if a test takes longer than the given time, and than five minutes: a lost
+/// wake-up must not hang CI, and a loaded machine is slow.
 pub fn watchdog(limit: Duration) {
+    let limit = limit.max(Duration::from_secs(300));
     std::thread::spawn(move || {
         std::thread::sleep(limit);
         println!("the watchdog ends this test after {limit:?}");

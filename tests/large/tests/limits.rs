@@ -3,8 +3,8 @@
 
 use m3ipc::test::TestNode;
 use m3ipc::{AreaConfig, AreaError, BlockLifetime, ReceiveError, SendError, SendRecError, Source};
-use m3ipc::{Message, Timeout};
-use m3ipc_large::{payload, signal_daemon, watchdog};
+use m3ipc::{Endpoint, Message, Timeout};
+use m3ipc_large::{outcome, payload, signal_daemon, take_pending, watchdog};
 use rustix::process::Signal;
 use std::time::Duration;
 
@@ -50,12 +50,22 @@ fn a_sender_keeps_its_limit_while_the_daemon_is_stopped() {
     thread.join().unwrap().unwrap();
 }
 
+/// Makes the link of the two, so that a request is posted before the daemon stops.
+fn link(server: &mut Endpoint, client: &mut Endpoint) {
+    let mut first =
+        client.begin_request_bytes(server.address(), 7, payload(1, 100)).expect("a private node");
+    let source = take_pending(server, client, &mut first).0.message.source;
+    server.reply_bytes(source, 0, b"").expect("a private node");
+    outcome(client, &mut first).expect("a private node");
+}
+
 #[test]
 fn a_receiver_keeps_its_limit_while_the_daemon_is_stopped() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
     let (mut server, mut client) = node.pair();
     let to = server.address();
+    link(&mut server, &mut client);
     let mut pending = client.begin_request_bytes(to, 7, payload(1, 10_000)).unwrap();
     let stopped = Stopped::new(&node);
     for source in [Source::Any, Source::From(client.address())] {
@@ -65,12 +75,17 @@ fn a_receiver_keeps_its_limit_while_the_daemon_is_stopped() {
         assert!(matches!(received, Err(ReceiveError::WouldBlock(_))), "{received:?}");
     }
     drop(stopped);
-    // The message is still there, whole.
-    let (received, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+    // The message is still there, whole. Where the daemon was slow, a poll posts it now.
+    let (received, bytes) = loop {
+        assert!(client.poll_request_bytes(&mut pending).unwrap().is_none());
+        match server.receive_bytes(Source::Any, SHORT) {
+            Err(ReceiveError::TimedOut(_)) => {}
+            received => break received.unwrap(),
+        }
+    };
     assert!(bytes == payload(1, 10_000));
     server.reply_bytes(received.message.source, 0, &payload(2, 20_000)).unwrap();
-    let (_, answer) = client.poll_request_bytes(&mut pending).unwrap().unwrap();
-    assert!(answer == payload(2, 20_000));
+    assert!(outcome(&mut client, &mut pending).unwrap() == payload(2, 20_000));
 }
 
 #[test]
@@ -115,12 +130,14 @@ fn a_first_large_message_waits_for_the_next_daemon() {
     m3ipc_large::kill_daemon(&node);
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
+    let (tell, is_early) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         let sent = client.send_bytes(to, 7, &payload(1, 10_000), SHORT);
         let early = matches!(sent, Err(SendError::TimedOut(_)));
+        tell.send(()).unwrap();
         (early, client.send_bytes(to, 7, &payload(1, 10_000), LIMIT))
     });
-    std::thread::sleep(4 * SHORT);
+    is_early.recv().unwrap();
     std::fs::remove_dir(&lock).unwrap();
     let (_, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
     assert!(bytes == payload(1, 10_000));
