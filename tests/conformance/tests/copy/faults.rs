@@ -308,7 +308,7 @@ fn a_file_that_never_answers_is_an_error() {
         grant(&mut peer, &requester);
         assert_eq!(peer.role.ask(&format!("map {}", file.path().display())), "0");
         peer.receive_from(&requester, &mut node);
-        assert_eq!(requester.copy(&peer.place, 4_096), (-61, 0), "granted: {granted}");
+        assert_eq!(requester.copy_once(&peer.place, 4_096), (-61, 0), "granted: {granted}");
         assert!(file.was_read(), "it was asked for");
         let put = format!("put {} {} 4096", peer.place.address, peer.place.at);
         assert_eq!(requester.role.ask(&put), "-61 0");

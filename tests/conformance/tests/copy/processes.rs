@@ -6,6 +6,9 @@ use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root, pattern, progr
 use std::time::{Duration, Instant};
 
 pub const BYTES: u64 = 5 << 20;
+/// The code of a copy beyond its limit, and how often a copy is made at most.
+const TIMED_OUT: i32 = -61;
+const COPIES: usize = 5;
 
 /// One process of a copy.
 pub struct Process {
@@ -62,8 +65,26 @@ pub fn process_by(
 }
 
 impl Process {
-    /// Copies this number of bytes from the other; the code, and the bytes copied.
+    /// Copies this number of bytes from the other; the code, and the bytes copied. The other runs:
+    /// if the machine is too slow for the limit of a copy, it is made again.
     pub fn copy(&mut self, other: &Place, bytes: u64) -> (i32, u64) {
+        (1..COPIES).fold(self.copy_once(other, bytes), |copied, _| match copied.0 {
+            TIMED_OUT => self.copy_once(other, bytes),
+            _ => copied,
+        })
+    }
+
+    /// Has the process make an order about a peer that runs, again where the limit was too short.
+    fn ask_again(&mut self, order: &str) -> String {
+        let is_late = |said: &str| said.starts_with(&format!("{TIMED_OUT} "));
+        (1..COPIES).fold(self.role.ask(order), |said, _| match is_late(&said) {
+            true => self.role.ask(order),
+            false => said,
+        })
+    }
+
+    /// The same once, also from a process that does not run.
+    pub fn copy_once(&mut self, other: &Place, bytes: u64) -> (i32, u64) {
         let said = self.role.ask(&format!("copy {} {} {bytes}", other.address, other.at));
         let (code, copied) = said.split_once(' ').unwrap();
         (code.parse().unwrap(), copied.parse().unwrap())
@@ -138,7 +159,7 @@ fn walls_between_processes_change_no_byte() {
         // outer one.
         let may_be_direct = ["open", "inside"].contains(&name);
         assert!(direct == 0 || may_be_direct, "{name}: the way");
-        assert!(name != "open" || direct == 1, "{name}: the way");
+        assert!(name != "open" || direct >= 1, "{name}: the way");
         assert_eq!(requester.release(&mut peer), "0", "{name}: the peer goes on");
     }
 }
@@ -159,8 +180,9 @@ fn a_failed_peer_ends_the_copy_with_its_code() {
         assert_eq!(requester.copy(&peer.place, BYTES), (-71, BYTES / 2), "half of it is gone");
         signals::stop(peer.pid);
         let began = Instant::now();
-        let stopped = requester.copy(&peer.place, 1 << 20);
-        assert_eq!(stopped, if granted { (-61, 0) } else { (0, 1 << 20) }, "the peer is stopped");
+        let stopped = requester.copy_once(&peer.place, 1 << 20);
+        let expected = if granted { (TIMED_OUT, 0) } else { (0, 1 << 20) };
+        assert_eq!(stopped, expected, "the peer is stopped");
         assert!(began.elapsed() < Duration::from_secs(60));
         signals::resume(peer.pid);
         while requester.copy(&peer.place, 1 << 20) != (0, 1 << 20) {}
@@ -189,7 +211,7 @@ fn memory_that_never_answers_is_an_error() {
     }
     peer.receive_from(&requester, &mut node);
     let began = Instant::now();
-    assert_eq!(requester.copy(&peer.place, 4096), (-61, 0));
+    assert_eq!(requester.copy_once(&peer.place, 4096), (TIMED_OUT, 0));
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
@@ -210,7 +232,7 @@ fn a_requester_whose_own_memory_never_answers_holds_no_peer() {
         return;
     }
     for step in ["copy", "put"] {
-        peer.begin_receive(&format!("receive-for {} 300", third.place.address), &mut node);
+        peer.begin_receive(&format!("receive-for {} 3000", third.place.address), &mut node);
         requester.role.tell(&format!("{step} {} {} 4096", peer.place.address, peer.place.at));
         assert_eq!(peer.role.line(), "-61", "{step}");
         assert_eq!(peer.role.ask(&format!("send {}", 99_999)), "-34", "the peer goes on");
@@ -295,7 +317,10 @@ fn two_requesters_of_one_peer_both_end() {
             let copy = format!("copy {} {} {BYTES}", peer.place.address, peer.place.at);
             requesters.iter_mut().for_each(|requester| requester.role.tell(&copy));
             for requester in &mut requesters {
-                let said = requester.role.line();
+                let mut said = requester.role.line();
+                if said.starts_with("-61 ") {
+                    said = requester.ask_again(&copy);
+                }
                 let is_whole = said == format!("0 {BYTES}");
                 assert!(is_whole || said == "-16 0", "{said}");
                 whole += u32::from(is_whole);
@@ -360,7 +385,7 @@ fn the_bytes_copied_before_a_failure_are_exact() {
         peer.receive_from(&requester, &mut node);
         let put = format!("put {} {} {BYTES}", peer.place.address, peer.place.at);
         // Its own half is unmapped: a filled bounce buffer is emptied before the code.
-        assert_eq!(requester.role.ask(&put), format!("-71 {}", BYTES / 2), "granted: {granted}");
+        assert_eq!(requester.ask_again(&put), format!("-71 {}", BYTES / 2), "granted: {granted}");
         assert_eq!(requester.release(&mut peer), "0");
         let half = usize::try_from(BYTES / 2).unwrap();
         let mut expected = pattern(1, half);
@@ -371,7 +396,7 @@ fn the_bytes_copied_before_a_failure_are_exact() {
         peer.role.ask(&format!("grant {}", whole.place.address));
         peer.role.ask("unmap");
         peer.receive_from(&requester, &mut node);
-        assert_eq!(whole.role.ask(&put), format!("-71 {}", BYTES / 2));
+        assert_eq!(whole.ask_again(&put), format!("-71 {}", BYTES / 2));
         assert_eq!(requester.release(&mut peer), "0");
         assert_eq!(peer.role.ask("sum"), sum(&pattern(1, half)).to_string());
     }
