@@ -130,11 +130,17 @@ rows! {
 
     fn calls_in_a_vm_that_ends_are_303() {
         let mut fixture = Fixture::new();
+        // The grace time is long: the peer must tell its code before it is killed.
+        let config = VmConfig::new("second").procs(64).grace_ms(20_000);
+        fixture.vm = fixture.node.vm_init(&config).unwrap();
         let (mut peer, _) = fixture.bound(30, &["receive:any"]);
         fixture.until_blocked(30, "receive");
-        fixture.node.vm_end(fixture.vm.id()).unwrap();
+        let (mut node, vm) = (fixture.node_fixture.node(), fixture.vm.id());
+        let ends = std::thread::spawn(move || node.vm_end(vm));
         assert_eq!(peer.code(), Code::VmNotRun.number());
-        assert!(fixture.node.vm_end(fixture.vm.id()).is_err());
+        peer.kill();
+        ends.join().unwrap().unwrap();
+        assert!(fixture.node.vm_end(vm).is_err());
     }
 
     fn vm_end_of_an_unknown_vm_is_302_or_303() {
