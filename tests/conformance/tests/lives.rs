@@ -207,11 +207,16 @@ fn the_limit_of_a_connection_bounds_the_requests_that_wait_for_ends() {
     kill(&member);
 }
 
-fn on_demand(directory: &str) -> MemberProcess {
+/// A daemon that ends a second after its last connection, and a connection.
+fn on_demand(directory: &str) -> (MemberProcess, Node) {
     let flags = ["--runtime-dir", directory, "--log-level", "error", "--idle-exit", "1"];
     let daemon = MemberProcess::start(0, "daemon", &[&flags[..], &["--uninitialised"]].concat());
-    until(|| Node::find(directory.as_ref()).is_ok());
-    daemon
+    let mut node = None;
+    until(|| {
+        node = Node::find(directory.as_ref()).ok();
+        node.is_some()
+    });
+    (daemon, node.expect("found above"))
 }
 
 #[test]
@@ -219,11 +224,13 @@ fn a_node_that_drvs_init_began_stays_without_vms_until_drvs_end() {
     watchdog(120);
     let folder = std::env::temp_dir().join(format!("m3-test-{}-init", std::process::id()));
     let directory = folder.to_str().expect("a plain path");
-    let mut idle = on_demand(directory);
+    let (mut idle, node) = on_demand(directory);
+    drop(node);
     until(|| idle.has_ended());
 
-    let mut daemon = on_demand(directory);
+    let (mut daemon, node) = on_demand(directory);
     let mut raw = RawMember::greeted(&folder).expect("the daemon answers");
+    drop(node);
     let params = m3ipc_wire::NodeParams {
         nodeid: Some(3),
         name: Some("contract".into()),
@@ -237,8 +244,7 @@ fn a_node_that_drvs_init_began_stays_without_vms_until_drvs_end() {
     std::thread::sleep(std::time::Duration::from_millis(2500));
     assert!(!daemon.has_ended());
     drop(daemon);
-    let mut successor = on_demand(directory);
-    let mut node = Node::find(&folder).expect("the successor answers");
+    let (mut successor, mut node) = on_demand(directory);
     let info = node.info().expect("its state");
     assert!(info.initialised && info.nodeid == 3, "{info:?}");
     assert_eq!((&info.name[..], info.max_copy_bytes), ("contract", Some(1 << 20)));
@@ -251,8 +257,9 @@ fn a_copy_above_the_limit_of_the_node_is_refused() {
     watchdog(60);
     let folder = std::env::temp_dir().join(format!("m3-test-{}-copy", std::process::id()));
     let directory = folder.to_str().expect("a plain path");
-    let mut daemon = on_demand(directory);
+    let (mut daemon, node) = on_demand(directory);
     let mut raw = RawMember::greeted(&folder).expect("the daemon answers");
+    drop(node);
     let params =
         m3ipc_wire::NodeParams { max_copy_bytes: Some(64), ..m3ipc_wire::NodeParams::default() };
     raw.request(&Request::NodeInit(params)).expect("an answer");
