@@ -36,10 +36,12 @@ def test_kill_of_a_server(program, bind, takes):
         me = vm.bind(name="victim")
         if {takes}:
             me.receive()
+            os.kill(os.getpid(), signal.SIGKILL)
         time.sleep(100)
     """)
     to = client.locate("victim")
-    threading.Timer(0.3, lambda: server.send_signal(signal.SIGKILL)).start()
+    if not takes:
+        threading.Timer(1, lambda: server.send_signal(signal.SIGKILL)).start()
     with pytest.raises(m3ipc.DiedAfter if takes else m3ipc.DiedBefore) as error:
         client.call(to, b"x")
     assert error.value.code == (-108 if takes else -109)
@@ -146,8 +148,8 @@ def test_ctrl_c_ends_a_wait(program):
     for step in ("me.receive()", "me.call(other.address)", "me.locate('nobody')"):
         process = program(f"""
             me, other = vm.bind(), vm.bind()
-            print("ready", flush=True)
             try:
+                print("ready", flush=True)
                 {step}
             except KeyboardInterrupt:
                 print("interrupted", flush=True)
@@ -182,8 +184,8 @@ def test_a_signal_that_another_thread_gets_is_answered(program):
         # The kernel gives the signal to this thread: the main thread blocks it.
         threading.Thread(target=time.sleep, args=(100,), daemon=True).start()
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             me.receive()
         except KeyboardInterrupt:
             print("interrupted", flush=True)
