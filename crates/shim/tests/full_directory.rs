@@ -32,7 +32,7 @@ fn upgrades() -> u64 {
 
 #[test]
 fn connections_beyond_the_limit_stay_in_the_kernel_until_there_is_room() {
-    let home = PathBuf::from(format!("/dev/shm/m3-full-{}", std::process::id()));
+    let home = PathBuf::from(format!("/dev/shm/m3sock-full-{}", std::process::id()));
     std::fs::create_dir(&home).unwrap();
     // SAFETY: the only thread that looks at the environment.
     unsafe { std::env::set_var("M3_RUNTIME_DIR", &home) };
