@@ -4,6 +4,7 @@
  */
 #include "sets.h"
 #include <spawn.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <wordexp.h>
 
@@ -412,7 +413,9 @@ static void on_wakeup(int number)
     (void)number;
 }
 
-/* Interrupts the sleeping call once, and lets the other side write after that. */
+static atomic_int interrupted;
+
+/* Interrupts the sleeping call. A signal that came before its sleep is repeated. */
 static void *interrupt(void *unused)
 {
     char name[64], line[512];
@@ -426,9 +429,10 @@ static void *interrupt(void *unused)
             break;
         usleep(1000);
     }
-    syscall(SYS_tgkill, getpid(), sleeper, SIGUSR1);
-    usleep(50000);
-    allow_next();
+    while (!interrupted) {
+        syscall(SYS_tgkill, getpid(), sleeper, SIGUSR1);
+        usleep(10000);
+    }
     return unused;
 }
 
@@ -444,7 +448,9 @@ void one_room_signal(void)
     if (pthread_create(&thread, NULL, interrupt, NULL) != 0)
         quit("a thread");
     GET(receive_with_room(100, MSG_WAITALL));
+    interrupted = 1;
     pthread_join(thread, NULL);
+    allow_next();
     GET(recv(fd, bytes, 60, MSG_WAITALL));
 }
 
