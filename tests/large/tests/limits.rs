@@ -1,6 +1,7 @@
 //! Calls with large payloads keep their limits while the daemon is stopped, and wait within their
 //! limits while it is gone. A call that waits longer would end by the watchdog.
 
+use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::test::TestNode;
 use m3ipc::{AreaConfig, AreaError, BlockLifetime, ReceiveError, SendError, SendRecError, Source};
 use m3ipc::{Endpoint, Message, Timeout};
@@ -75,17 +76,35 @@ fn a_receiver_keeps_its_limit_while_the_daemon_is_stopped() {
         assert!(matches!(received, Err(ReceiveError::WouldBlock(_))), "{received:?}");
     }
     drop(stopped);
-    // The message is still there, whole. Where the daemon was slow, a poll posts it now.
-    let (received, bytes) = loop {
-        assert!(client.poll_request_bytes(&mut pending).unwrap().is_none());
-        match server.receive_bytes(Source::Any, SHORT) {
-            Err(ReceiveError::TimedOut(_)) => {}
-            received => break received.unwrap(),
-        }
-    };
+    // The message is still there, whole: the next receive without wait finds it.
+    let (received, bytes) = take_pending(&mut server, &mut client, &mut pending);
     assert!(bytes == payload(1, 10_000));
     server.reply_bytes(received.message.source, 0, &payload(2, 20_000)).unwrap();
     assert!(outcome(&mut client, &mut pending).unwrap() == payload(2, 20_000));
+}
+
+#[test]
+fn an_asynchronous_receiver_goes_on_after_a_stop_of_the_daemon() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    link(&mut server, &mut client);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut server = AsyncEndpoint::open(server).await.unwrap();
+        let mut pending = client.begin_request_bytes(to, 7, payload(1, 10_000)).unwrap();
+        let stopped = Stopped::new(&node);
+        let client = std::thread::spawn(move || outcome(&mut client, &mut pending));
+        let mut receive = Box::pin(server.receive_bytes(Source::Any));
+        let early = tokio::time::timeout(2 * SHORT, &mut receive).await;
+        assert!(early.is_err(), "only the daemon gives the area of the payload");
+        drop(stopped);
+        let (received, bytes) = receive.await.unwrap();
+        assert!(bytes == payload(1, 10_000));
+        server.endpoint().reply_bytes(received.message.source, 0, b"answer").unwrap();
+        assert_eq!(client.join().unwrap().unwrap(), b"answer");
+    });
 }
 
 #[test]

@@ -393,14 +393,14 @@ impl Endpoint {
                 self.inbox.record_sender(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
             }
-            if self.payloads.has_failure() {
-                return Ok(None);
-            }
-            // The message was withdrawn or refused, or the peer broke the rules. The messages of
-            // other peers come first.
+            // The message was withdrawn, refused or left for a later call, or the peer broke the
+            // rules. The messages of other peers come first.
             lost_takes += 1;
             self.peers.get_mut(index).marks().note_take(m3ipc_sys::ticks());
             self.inbox.poll_link(&mut self.peers, index);
+            if self.payloads.has_failure() {
+                return Ok(None);
+            }
         }
         if self.inbox.order().may_repeat() {
             return Ok(None);
