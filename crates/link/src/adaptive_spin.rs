@@ -215,8 +215,9 @@ pub struct FastSpin {
 /// Yields the CPU. `true` if a third thread had it for a slice of the scheduler. The lower half of
 /// the ticks tells that: it takes a second to come round.
 #[inline(always)]
+#[allow(clippy::cast_possible_truncation)] // the lower half alone
 fn yields_slowly() -> bool {
-    let low = || (ticks() & u64::from(u32::MAX)) as u32;
+    let low = || ticks() as u32;
     let before = low();
     yield_cpu();
     low().wrapping_sub(before) > SLOW_YIELD_TICKS
