@@ -215,6 +215,18 @@ macro_rules! page {
 page!(SharedPage);
 page!(Shared);
 
+/// A line of a region is found anew each time.
+impl LinePage for Shared {
+    type Line = usize;
+
+    fn line(&self, offset: usize) -> usize {
+        offset
+    }
+    fn word_in<'a>(&'a self, line: &'a usize, at: usize) -> &'a AtomicU64 {
+        Self::word64(self, line + at)
+    }
+}
+
 impl LinePage for SharedPage {
     type Line = SharedLine;
 
