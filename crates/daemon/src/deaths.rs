@@ -9,7 +9,7 @@ use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::state::death_watches::PidfdWatch;
 use crate::state::event_sources::Source;
-use crate::tables::{Death, LinkedPeer, Member, MemberId};
+use crate::tables::{Death, LinkedPeer, Member, MemberId, MemberKind};
 use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_sys::Errno;
@@ -120,6 +120,7 @@ impl Server {
             self.node.cancel_wait(*ticket);
         }
         self.end_traces_of(token);
+        self.note_closed_proxy(token);
         let id = connection.id.filter(|id| self.connections.of_endpoint(*id) == Some(token));
         if let Some(id) = id {
             self.connections.detach(id);
@@ -170,17 +171,18 @@ impl Server {
         self.record();
         m3ipc_sys::pause_point("daemon.death_recorded");
         for death in deaths {
-            let (id, address) = (death.id, death.id.address.0);
+            let (id, event) = (death.id, self.end_event(death));
             self.forget_links(id, &death.peers);
             self.pending_notifications.forget(id);
             for peer in &death.peers {
                 let peer = MemberId::new(id.vm, peer.address);
                 let is_dead = deaths.iter().any(|other| other.id == peer);
                 if !is_dead && self.connections.of_endpoint(peer).is_some() {
-                    self.send_event_to(peer, DaemonEvent::Died(address));
+                    self.send_event_to(peer, event.clone());
                     m3ipc_sys::pause_point("daemon.death_notified_one");
                 }
             }
+            self.tell_proxy_ended(death);
         }
     }
 
@@ -198,7 +200,9 @@ impl Server {
             for token in self.connections.deferred_until(Deferred::Unbind(death.id)) {
                 self.reply(token, Reply::Done, Vec::new());
             }
-            self.end_vm_if_left(death.id.vm);
+            if death.kind != MemberKind::StandIn {
+                self.end_vm_if_left(death.id.vm);
+            }
             self.finish_vm_if_empty(death.id.vm);
         }
         self.unwatch_deaths(deaths);

@@ -10,6 +10,7 @@
 //! | deaths | `deaths` |
 //! | areas | `areas` |
 //! | sockets | `sockets` |
+//! | nodes | `nodes` |
 
 use crate::death_watcher::DeathWatcher;
 use crate::journal::{Journal, JournalError};
@@ -25,6 +26,7 @@ use crate::state::event_sources::{EventSources, Source};
 use crate::state::held_links::HeldLinks;
 use crate::state::lifecycle::Lifecycle;
 use crate::state::member_fd::MemberFd;
+use crate::state::nodes::Nodes;
 use crate::state::pending_notifications::PendingNotifications;
 use crate::state::sockets::{BoundPort, SocketRegistry};
 use crate::state::timers::Timer;
@@ -58,6 +60,7 @@ pub(crate) struct Server {
     pub(crate) deaths: DeathWatches,
     pub(crate) areas: AreaRegistry,
     pub(crate) sockets: SocketRegistry,
+    pub(crate) nodes: Nodes,
 }
 
 /// Why the daemon cannot go on.
@@ -139,6 +142,7 @@ impl Server {
             deaths: DeathWatches::new(death_watcher),
             areas: AreaRegistry::default(),
             sockets,
+            nodes: Nodes::default(),
         })
     }
 

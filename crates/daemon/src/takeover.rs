@@ -11,6 +11,8 @@ const RETRY_NS: u64 = 100_000_000;
 impl Server {
     /// Watches the living members of the journal, and announces the deaths of the others.
     pub(crate) fn take_over(&mut self) {
+        // The proxy begins a new life with this daemon.
+        self.end_stand_ins(None);
         let vms: Vec<i32> = self.node.vms().map(|vm| vm.id()).collect();
         for vm in vms {
             let members: Vec<_> = self.node.endpoints(vm).map(|endpoint| endpoint.member).collect();

@@ -8,7 +8,7 @@ use crate::state::connection::Deferred;
 use crate::state::death_watches::SignalOutcome;
 use crate::state::lifecycle::Leaving;
 use crate::state::timers::Timer;
-use crate::tables::{Death, MemberId, VmState};
+use crate::tables::{Death, MemberId, MemberKind, VmState};
 use m3ipc_link::{FLAG_ENDED, FLAG_UNBOUND};
 use m3ipc_sys::Signal;
 use m3ipc_wire::{DaemonEvent, Reply};
@@ -22,7 +22,7 @@ const UNBIND_GRACE_NS: u64 = 1_000_000_000;
 impl Server {
     /// Asks the members of a VM to leave. The requester gets no SIGPIPE.
     pub(crate) fn end_members(&mut self, vm: i32, requester_pid: Option<i32>) {
-        let endpoints = self.node.endpoints(vm);
+        let endpoints = self.node.endpoints(vm).filter(|it| it.kind != MemberKind::StandIn);
         let members: Vec<_> = endpoints.map(|it| (it.address, it.member, it.uid)).collect();
         for (address, member, uid) in &members {
             let id = MemberId::new(vm, *address);
@@ -34,6 +34,8 @@ impl Server {
                 self.deaths.signal(member.pid, *uid, Signal::PIPE);
             }
         }
+        // The proxy serves other VMs too, and goes on.
+        self.end_stand_ins(Some(vm));
         // Set the timer before the requester leaves: the last member ends the VM at once, and that
         // cancels the timer.
         let grace_ms = self.node.vm(vm).map_or(0, |vm| vm.spec().grace_ms);

@@ -8,7 +8,7 @@ use crate::server::Server;
 use crate::state::timers::Timer;
 use crate::token::Token;
 use m3ipc_abi::Code;
-use m3ipc_wire::Request;
+use m3ipc_wire::{NodesRequest, Request};
 
 /// The pause before a new attempt to write a journal that did not fit.
 const RETRY_NS: u64 = 100_000_000;
@@ -27,6 +27,7 @@ fn changes_state(request: &Request) -> bool {
         | Request::ContactNow(_)
         | Request::Renew(_)
         | Request::NameAttach(_)
+        | Request::Nodes(NodesRequest::StandIn { .. })
         | Request::SetPrivileges { .. } => true,
         Request::NodeEnd | Request::VmEnd(_) | Request::Unbind { .. } | Request::Left => false,
         Request::Hello { .. }
@@ -55,6 +56,7 @@ fn changes_state(request: &Request) -> bool {
         | Request::Reattach { .. }
         | Request::Notify { .. }
         | Request::Trace(_)
+        | Request::Nodes(_)
         | Request::Sock(_) => false,
     }
 }

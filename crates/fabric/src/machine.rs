@@ -224,6 +224,17 @@ impl Machine {
         if self.owners.owner(endpoint) == Some(self.own.node) {
             self.living.entry(endpoint).or_default();
             self.latest.insert((endpoint.vm, endpoint.address.slot()), endpoint.address);
+            let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
+            nodes.into_iter().for_each(|node| self.announce(node, endpoint));
+        }
+    }
+
+    /// Tells a node of a living local endpoint, and later of its death.
+    fn announce(&mut self, node: NodeId, endpoint: EndpointId) {
+        let EndpointId { vm, address } = endpoint;
+        if self.is_reachable(node) && self.shares_vm(node, vm) {
+            self.acquaint(endpoint, node);
+            self.push(node, Frame::Bound { vm, endpoint: address.0 }, Vec::new());
         }
     }
 
@@ -304,6 +315,8 @@ impl Machine {
                 peer.admits = admits;
                 let incarnation = peer.session.incarnation().unwrap_or_default();
                 self.actions.push_back(Action::NodeUp { node, incarnation });
+                let living: Vec<EndpointId> = self.living.keys().copied().collect();
+                living.into_iter().for_each(|endpoint| self.announce(node, endpoint));
             }
             SessionEvent::Ended(cause) => self.node_lost(node, cause),
             SessionEvent::Close(connection) => {
@@ -380,14 +393,23 @@ impl Machine {
             }
             Frame::Watch { vm, endpoint } => self.watch_arrived(node, EndpointId::of(vm, endpoint)),
             Frame::Died { vm, endpoint } => {
-                let endpoint = EndpointId::of(vm, endpoint);
-                if self.owners.owner(endpoint) != Some(node) {
-                    return Err(RuleBroken);
-                }
+                let endpoint = self.claimed(node, vm, endpoint)?;
                 self.actions.push_back(Action::Died { endpoint });
                 Ok(())
             }
+            Frame::Bound { vm, endpoint } => {
+                let endpoint = self.claimed(node, vm, endpoint)?;
+                self.actions.push_back(Action::Bound { endpoint });
+                Ok(())
+            }
         }
+    }
+
+    /// An endpoint that a node calls its own.
+    fn claimed(&self, node: NodeId, vm: VmId, endpoint: i32) -> Result<EndpointId, RuleBroken> {
+        let endpoint = EndpointId::of(vm, endpoint);
+        let is_own = self.owners.owner(endpoint) == Some(node);
+        is_own.then_some(endpoint).ok_or(RuleBroken)
     }
 
     fn watch_arrived(&mut self, node: NodeId, endpoint: EndpointId) -> Result<(), RuleBroken> {

@@ -101,6 +101,10 @@ pub enum Failure {
     Overload,
     /// The other node broke the rules.
     Broke,
+    /// Both endpoints send to each other.
+    Locked,
+    /// The answer is longer than a frame between nodes.
+    TooLong,
 }
 
 impl Failure {
@@ -116,6 +120,8 @@ impl Failure {
             Self::LinkDown => Code::NotConn,
             Self::Overload => Code::Again,
             Self::Broke => Code::PeerBroke,
+            Self::Locked => Code::Locked,
+            Self::TooLong => Code::MsgSize,
         }
     }
 
@@ -124,7 +130,7 @@ impl Failure {
     pub const fn code_after(self) -> Code {
         match self {
             Self::Withdrawn => Code::TimedOut,
-            Self::LinkDown => Code::AnswerLost,
+            Self::LinkDown | Self::TooLong => Code::AnswerLost,
             Self::Broke => Code::PeerBroke,
             _ => Code::SrcDied,
         }

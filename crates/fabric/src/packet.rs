@@ -226,6 +226,13 @@ pub enum Frame {
         /// The endpoint.
         endpoint: i32,
     },
+    /// An endpoint of the sender was bound.
+    Bound {
+        /// The VM.
+        vm: VmId,
+        /// The endpoint.
+        endpoint: i32,
+    },
 }
 
 impl Frame {

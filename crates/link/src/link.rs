@@ -5,6 +5,7 @@
 //! leads from that record to the word it reads. A peer can spoil only its own conversation.
 
 mod canceller;
+mod holding;
 mod notification;
 mod short;
 

@@ -10,6 +10,9 @@
 //! | TAKEN(n) | sender of a request: [`abandon`] | EMPTY(n) |
 //! | REFUSED(n) | sender: [`post`] | FULL(n+1) |
 //!
+//! A proxy also holds messages ([`crate::held`]): a HELD word has the phase REFUSED and one bit
+//! more, so each of these rules treats it as a message that is still open.
+//!
 //! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered,
 //! refused or withdrawn, exactly one of the three. A receiver refuses a message whose payload lies
 //! in a block that it cannot accept; a sender never gets a refusal of any other message.
@@ -98,6 +101,8 @@ pub enum Cancelled {
     /// The receiver has taken the request. Poll for the answer once more: it may have been posted
     /// before the cancellation.
     Taken,
+    /// A proxy held the request: its receiver, on another node, may have taken it.
+    Held,
 }
 
 const PHASE_BITS: u32 = 2;
@@ -107,6 +112,43 @@ const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
 const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 /// The bit of a final refusal, among the bits of the kind.
 const FINAL: u64 = 1 << (SEQUENCE_SHIFT - 1);
+/// The bit of a held message: its proxy has a copy.
+const HELD: u64 = 1 << (SEQUENCE_SHIFT - 2);
+/// The bit of a held message that its sender wants back.
+const ASKED: u64 = 1 << (SEQUENCE_SHIFT - 3);
+
+/// A held message, as its sender and its proxy see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The proxy has it.
+    Open,
+    /// Its sender wants it back.
+    Asked,
+    /// The receiver never gets it. Its sender withdraws it.
+    GivenBack,
+    /// The receiver has taken it, and no answer comes.
+    Unanswered,
+}
+
+impl Held {
+    const ALL: [Self; 4] = [Self::Open, Self::Asked, Self::GivenBack, Self::Unanswered];
+
+    /// The word for this state of the message that was posted as `full`.
+    pub(crate) const fn word(self, full: SlotState) -> u64 {
+        let word = full.in_phase(SlotPhase::Refused).encode() | HELD;
+        match self {
+            Self::Open => word,
+            Self::Asked => word | ASKED,
+            Self::GivenBack => word | FINAL,
+            Self::Unanswered => word | FINAL | ASKED,
+        }
+    }
+
+    /// The state of the message that was posted as `full`, by the found word.
+    pub(crate) fn of(found: u64, full: SlotState) -> Option<Self> {
+        Self::ALL.into_iter().find(|held| found == held.word(full))
+    }
+}
 
 /// A state word that a rule leads to: phase, kind and number of the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,8 +171,9 @@ impl SlotState {
     /// [`RuleBroken`] if no rule leads to such a word.
     #[inline]
     pub const fn decode(word: u64) -> Result<Self, RuleBroken> {
+        let flags = FINAL | HELD | ASKED;
         let kind =
-            if word & PHASE_MASK == SlotPhase::Refused as u64 { word & !FINAL } else { word };
+            if word & PHASE_MASK == SlotPhase::Refused as u64 { word & !flags } else { word };
         let known = MessageKind::from_bits(kind >> PHASE_BITS & KIND_MASK).is_some();
         if known || word == Self::NEW.0 { Ok(Self(word)) } else { Err(RuleBroken) }
     }
@@ -255,7 +298,8 @@ pub(crate) fn fate_in(found: u64, full: SlotState) -> MessageFate {
     }
     let all = [SlotRefusal::Retry, SlotRefusal::Final];
     let refusal = all.into_iter().find(|refusal| found == full.encode_refusal(*refusal));
-    refusal.map_or(MessageFate::Gone, MessageFate::Refused)
+    let held = Held::of(found, full).map_or(MessageFate::Gone, |_| MessageFate::Open);
+    refusal.map_or(held, MessageFate::Refused)
 }
 
 /// Whether the receiver has taken the message that was posted as `full`.
@@ -292,9 +336,28 @@ pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
         Err(_) => match fate(word, full) {
             MessageFate::Taken => Ok(false),
             MessageFate::Refused(_) => Ok(true),
-            MessageFate::Open | MessageFate::Gone => Err(RuleBroken),
+            // A message that its proxy gave back, or still holds.
+            MessageFate::Open => withdraw_held(word, full),
+            MessageFate::Gone => Err(RuleBroken),
         },
     }
+}
+
+/// Withdraws a message that its proxy gave back, or let go just now.
+fn withdraw_held(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
+    let empty = full.in_phase(SlotPhase::Empty).encode();
+    let open = [Held::GivenBack.word(full), full.encode()];
+    if open.into_iter().any(|from| word.compare_exchange(from, empty).is_ok()) {
+        return Ok(true);
+    }
+    let held = Held::of(word.load(Ordering::Acquire), full);
+    if held == Some(Held::Unanswered) { Ok(false) } else { Err(RuleBroken) }
+}
+
+/// Whether a proxy still decides about the message that was posted as `full`.
+pub fn is_held(word: &impl Word64, full: SlotState) -> bool {
+    let held = Held::of(word.load(Ordering::Acquire), full);
+    matches!(held, Some(Held::Open | Held::Asked))
 }
 
 /// Ends the wait of the sender of a taken request for an answer. The sender must poll for the
@@ -310,11 +373,14 @@ pub fn abandon(word: &impl Word64, full: SlotState) {
 /// # Errors
 /// [`RuleBroken`] if the word follows from no rule.
 pub fn cancel(word: &impl Word64, full: SlotState) -> Result<Cancelled, RuleBroken> {
-    if withdraw(word, full)? {
-        return Ok(Cancelled::Withdrawn);
-    }
+    let is_held = match withdraw(word, full) {
+        Ok(true) => return Ok(Cancelled::Withdrawn),
+        Ok(false) => false,
+        Err(_) if is_held(word, full) => true,
+        Err(broken) => return Err(broken),
+    };
     abandon(word, full);
-    Ok(Cancelled::Taken)
+    Ok(if is_held { Cancelled::Held } else { Cancelled::Taken })
 }
 
 /// Whether the sender of this taken request still awaits its answer.

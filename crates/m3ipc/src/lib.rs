@@ -42,6 +42,8 @@ mod endpoint;
 mod error;
 mod info;
 mod node;
+#[doc(hidden)]
+pub mod nodes;
 mod observe;
 pub mod runtime;
 mod spawn;

@@ -4,6 +4,7 @@
 //! transport          the traits Transport, Listener, Connection; errors and limits
 //! transport::tls     the backend of real use: TLS 1.3 over TCP, each side shows its certificate
 //! transport::plain   the same frames over bare TCP, behind an explicit flag
+//! run                the proxy itself: the daemon's side, the network's side, one loop
 //! keys               a CA and certificates that carry node names
 //! ```
 //! A proxy waits with `poll` for all its connections; nothing here blocks, has a thread or reads a
@@ -14,6 +15,7 @@
 
 pub mod keys;
 mod node_name;
+pub mod run;
 pub mod transport;
 
 pub use node_name::{NodeName, NotANodeName};

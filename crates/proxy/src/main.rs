@@ -1,10 +1,11 @@
-//! The proxy of a node as a program; `m3-proxy keys` executes it.
+//! The proxy of a node as a program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use m3ipc_proxy::{NodeName, keys};
+use m3ipc_proxy::run::{Config, RunError};
+use m3ipc_proxy::{NodeName, keys, run};
 
 /// Connects this node with others
 #[derive(Debug, Parser)]
@@ -21,19 +22,61 @@ enum CommandLine {
         #[arg(required = true, value_name = "NODE", value_parser = NodeName::new)]
         nodes: Vec<NodeName>,
     },
+    /// Run the proxy of this node, until it is killed
+    #[command(after_help = EXAMPLE)]
+    Run {
+        /// The configuration
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
+}
+
+const EXAMPLE: &str = "\
+The configuration (relative paths begin at its directory):
+  node = \"alpha\"              # this node, as the registry names it
+  registry = \"nodes.toml\"     # the same file on all nodes
+  keys = \"m3-keys\"            # made by `m3-proxy keys alpha beta`
+  runtime_dir = \"/run/m3\"     # that of the daemon; default: as for all programs
+
+The registry:
+  cluster = \"lab\"
+  [[node]]
+  id = 1
+  name = \"alpha\"
+  address = \"192.0.2.1:7400\"
+  [[node]]
+  id = 2
+  name = \"beta\"
+  address = \"192.0.2.2:7400\"
+  [[vm]]
+  id = 3                        # the id of the VM on all nodes
+  name = \"shop\"
+  slots = { alpha = [[-35, 9], [100, 999]], beta = [[10, 28], [1000, 1999]] }
+
+Each slot of the VM belongs to one node. See m3-proxy(1).";
+
+fn make_keys(dir: &std::path::Path, nodes: &[NodeName]) -> Result<(), keys::KeyError> {
+    let written = keys::make(dir, nodes)?;
+    written.iter().for_each(|path| println!("{}", path.display()));
+    println!("each node needs ca.pem and its own two files; keep ca.key off the nodes");
+    Ok(())
+}
+
+fn run_with(config: &std::path::Path) -> Result<std::convert::Infallible, RunError> {
+    run::run(&Config::read(config)?)
 }
 
 fn main() -> ExitCode {
-    let CommandLine::Keys { dir, nodes } = CommandLine::parse();
-    match keys::make(&dir, &nodes) {
-        Ok(written) => {
-            written.iter().for_each(|path| println!("{}", path.display()));
-            println!("each node needs ca.pem and its own two files; keep ca.key off the nodes");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("m3-proxy: {error}");
-            ExitCode::from(4)
-        }
-    }
+    let error = match CommandLine::parse() {
+        CommandLine::Keys { dir, nodes } => match make_keys(&dir, &nodes) {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(error) => error.to_string(),
+        },
+        CommandLine::Run { config } => match run_with(&config) {
+            Ok(never) => match never {},
+            Err(error) => error.to_string(),
+        },
+    };
+    eprintln!("m3-proxy: {error}");
+    ExitCode::from(4)
 }

@@ -2,6 +2,7 @@
 
 use crate::area::AreaEvent;
 use crate::info::PeerInfo;
+use crate::nodes::NodesEvent;
 use crate::trace::TraceEvent;
 use serde::{Deserialize, Serialize};
 
@@ -59,4 +60,8 @@ pub enum DaemonEvent {
     },
     /// An event of tracing.
     Trace(TraceEvent),
+    /// An event for the proxy of the node.
+    Nodes(NodesEvent),
+    /// The node of the endpoint of this address cannot be reached any more. Its links are void.
+    Lost(i32),
 }

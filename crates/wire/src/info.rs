@@ -222,6 +222,8 @@ pub struct PeerInfo {
 impl PeerInfo {
     /// The bit of a notification in the masks. The bit of a message is `1 << kind`.
     pub const MAY_NOTIFY: u32 = 1;
+    /// The bit, among the messages to a peer, of a peer that is a proxy: it may hold messages.
+    pub const MAY_HOLD: u32 = 1 << 16;
 }
 
 /// The privileges of an endpoint, as the contract names them.

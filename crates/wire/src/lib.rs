@@ -9,6 +9,7 @@ mod area;
 mod codec;
 mod event;
 mod info;
+mod nodes;
 mod reply;
 mod request;
 pub mod sock;
@@ -21,6 +22,7 @@ pub use info::{
     DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, QuotaUse, UserUse,
     VM_DOMAINS_MAX, VmInfo, VmLife, VmParams, WaitInfo,
 };
+pub use nodes::{FOREIGN_RANGES_MAX, ForeignRange, NodesEvent, NodesRequest};
 pub use reply::{FromDaemon, Refusal, Reply};
 pub use request::{AwaitedEvent, BindKind, Request};
 pub use sock::{SockArrival, SockConnection, SockInfo, SockKind, SockReply, SockRequest};
@@ -37,7 +39,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 5 | names and copy limits of nodes, `Request::NotifyFor` with a VM and an argument |
 /// | 6 | links count notifications |
 /// | 7 | control regions of pairs have bitmaps of pollers |
-pub const VERSION: u32 = 7;
+/// | 8 | [`NodesRequest`], [`DaemonEvent::Lost`], held messages |
+pub const VERSION: u32 = 8;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

@@ -85,6 +85,8 @@ pub enum Reply {
         /// The user id to ask from for more.
         next: Option<u32>,
     },
+    /// The endpoint is on another node, which cannot be reached; the reason, for people.
+    Unreachable(String),
 }
 
 /// A frame from the daemon.

@@ -2,6 +2,7 @@
 
 use crate::area::AreaRequest;
 use crate::info::{NodeParams, Privileges, VmParams};
+use crate::nodes::NodesRequest;
 use crate::sock::SockRequest;
 use crate::trace::TraceRequest;
 use serde::{Deserialize, Serialize};
@@ -212,4 +213,6 @@ pub enum Request {
         /// The first user id.
         from: u32,
     },
+    /// A request of the proxy of the node.
+    Nodes(NodesRequest),
 }

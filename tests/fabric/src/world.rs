@@ -2,8 +2,8 @@
 
 use fastrand::Rng;
 use m3ipc_fabric::{
-    Action, CallKind, DeliveryId, EndpointId, Fault, Lane, Limits, NodeId, Owners, Settings,
-    SlotRange,
+    Action, CallKind, DeliveryId, EndpointId, Failure, Fault, Lane, Limits, NodeId, Owners,
+    Settings, SlotRange,
 };
 
 use crate::ledger::{Ledger, number_of};
@@ -318,6 +318,11 @@ impl World {
                 Ok(())
             }
             Action::Notify { from, to, argument } => self.ledger.notification((from, to), argument),
+            Action::Bound { endpoint } => {
+                let of = self.node_of(endpoint);
+                let is_other = of != id;
+                is_other.then_some(()).ok_or(format!("{endpoint:?} of {id:?} is said to be bound"))
+            }
             Action::Died { endpoint } => {
                 let of = self.node_of(endpoint);
                 if self.at(of).endpoints.contains(&endpoint) {
@@ -325,6 +330,10 @@ impl World {
                 }
                 self.ledger.heard(id, endpoint);
                 Ok(())
+            }
+            // All machines here are honest.
+            Action::NodeLost { node, cause: Failure::Broke } => {
+                Err(format!("{id:?} says that {node:?} broke the rules"))
             }
             Action::NodeLost { node, .. } => self.node_lost(id, node),
             Action::Close { node, connection } => {

@@ -53,7 +53,7 @@ const TABLE: &[Row] = &[
     high("m3ipc-cli", &["m3ipc-daemon", "m3ipc-sockets", "m3ipc-shim"]),
     high("m3ipc-bench", &["m3ipc-report", "m3ipc-sockets", "m3ipc-shim"]),
     low("m3ipc-report", &[]),
-    low("m3ipc-proxy", &[]),
+    high("m3ipc-proxy", &["m3ipc-fabric"]),
     high("m3ipc-model", &[]),
     low("xtask", &[]),
 ];

@@ -150,7 +150,13 @@ impl Server {
     }
 
     /// Makes the pages of an endpoint, and gives them to its owner.
-    fn give_pages(&mut self, token: Token, id: MemberId, tickets: Vec<TicketId>, is_return: bool) {
+    pub(super) fn give_pages(
+        &mut self,
+        token: Token,
+        id: MemberId,
+        tickets: Vec<TicketId>,
+        is_return: bool,
+    ) {
         let created = self.charge_pages(id).map_err(|exceeded| exceeded.to_string());
         let created = created.and_then(|charges| {
             create_pages(is_return, charges).map_err(|errno| {
@@ -235,6 +241,7 @@ impl Server {
             // After the reply: this wakes the watcher thread. A death before it is found by pidfd.
             self.watch_lock_of(token, id);
             self.trace_new_member(id);
+            self.tell_proxy_bound(id);
         }
         for waiting in self.connections.deferred_until(Deferred::Contact(id)) {
             self.contact(waiting, id.address);

@@ -17,6 +17,9 @@ impl Server {
         let Some(own) = self.require_endpoint(token) else { return };
         let peer_id = MemberId::new(own.vm, peer);
         if let Err(error) = self.node.lookup(own.vm, Some(own.address), peer) {
+            if self.is_unreachable(token, own.vm, peer) {
+                return;
+            }
             return self.refuse(token, error.code(Code::DstDied), error);
         }
         if self.links.is_held(own, peer_id) {
@@ -179,5 +182,6 @@ impl Server {
             | bit(Verb::Sendrec, 1 << MessageKind::Request as u32)
             | bit(Verb::Reply, 1 << MessageKind::Reply as u32)
             | bit(Verb::Relay, 1 << MessageKind::Relay as u32)
+            | if self.node.is_stand_in(to) { PeerInfo::MAY_HOLD } else { 0 }
     }
 }

@@ -10,6 +10,7 @@ mod deadlock;
 mod doorbell;
 mod endpoints;
 mod node;
+mod nodes;
 mod notify;
 mod privileges;
 mod socket;
@@ -134,6 +135,7 @@ impl Server {
             }
             Request::Trace(request) => self.serve_trace(token, cred, request),
             Request::Usage { from } => self.usage(token, cred, from),
+            Request::Nodes(request) => self.serve_nodes(token, cred, request),
         }
     }
 }

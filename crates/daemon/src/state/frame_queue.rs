@@ -48,9 +48,10 @@ impl EventKey {
     /// The key of an event; `None` if only the member itself can cause it.
     fn of(event: &DaemonEvent) -> Option<Self> {
         Some(match event {
-            DaemonEvent::Ready { .. } => return None,
+            // The proxy has to see each bind and each end.
+            DaemonEvent::Ready { .. } | DaemonEvent::Nodes(_) => return None,
             DaemonEvent::Contact(info) => Self::Contact(info.address),
-            DaemonEvent::Died(peer) => Self::Died(*peer),
+            DaemonEvent::Died(peer) | DaemonEvent::Lost(peer) => Self::Died(*peer),
             DaemonEvent::CopyGate { peer, .. } => Self::CopyGate(*peer),
             DaemonEvent::Notified { source, .. } => Self::Notified(*source),
             DaemonEvent::Allowed { address, .. } => Self::Allowed(*address),

@@ -10,6 +10,7 @@ pub(crate) mod frame_queue;
 pub(crate) mod held_links;
 pub(crate) mod lifecycle;
 pub(crate) mod member_fd;
+pub(crate) mod nodes;
 pub(crate) mod pending_notifications;
 pub(crate) mod reserve_descriptor;
 pub(crate) mod scheduling_round;

@@ -40,6 +40,9 @@ impl Node {
         if !slot_in_range(&table.spec.limits, slot) {
             return Err(BindError::Range(slot));
         }
+        if let Some(range) = self.foreign.find(vm, slot) {
+            return Err(BindError::OtherNode { slot, node: range.node.clone() });
+        }
         check_allowed(table, slot, member, cred, kind)?;
         self.check_member(vm, member, kind)?;
         let table = self.running(vm)?;
@@ -49,9 +52,10 @@ impl Node {
         let address = Address::next_life(slot, table.latest.get(&slot).copied());
         let (uid, gid) = match kind {
             MemberKind::Foreign { uid, gid } => (uid, gid),
-            MemberKind::Process | MemberKind::Thread | MemberKind::Additional => {
-                (cred.uid, cred.gid)
-            }
+            MemberKind::Process
+            | MemberKind::Thread
+            | MemberKind::Additional
+            | MemberKind::StandIn => (cred.uid, cred.gid),
         };
         let quota = self.quota().endpoints;
         if uid != 0 && self.usage(uid).endpoints >= quota {
@@ -74,7 +78,13 @@ impl Node {
         cred: &Credentials,
         kind: MemberKind,
     ) -> Result<Bound, BindError> {
-        let slot = self.running(vm)?.lowest_free_user_slot().ok_or(BindError::Full)?;
+        let table = self.running(vm)?;
+        let slot = match table.lowest_free_user_slot() {
+            Some(slot) if self.foreign.find(vm, slot).is_none() => Some(slot),
+            Some(slot) => self.foreign.lowest_own_slot(table, slot),
+            None => None,
+        };
+        let slot = slot.ok_or(BindError::Full)?;
         self.bind(vm, slot, member, cred, kind)
     }
 
@@ -116,6 +126,7 @@ impl Node {
                 }
             }
             (MemberKind::Additional, Some(process)) if process.vm == vm => Ok(()),
+            (MemberKind::StandIn, _) => Ok(()),
             (MemberKind::Thread | MemberKind::Additional, _) => {
                 Err(BindError::ProcessUnbound(member.pid))
             }
@@ -139,7 +150,9 @@ fn check_allowed(
         VmAccess::BindUserSlot
     };
     let is_own = match kind {
-        MemberKind::Process | MemberKind::Thread | MemberKind::Additional => member.pid == cred.pid,
+        MemberKind::Process | MemberKind::Thread | MemberKind::Additional | MemberKind::StandIn => {
+            member.pid == cred.pid
+        }
         MemberKind::Foreign { uid, .. } => cred.is_root() || uid == cred.uid,
     };
     if is_own && spec.allows(cred, access) { Ok(()) } else { Err(BindError::NotAllowed(cred.uid)) }

@@ -183,6 +183,20 @@ pub enum BindError {
     /// The VM has no such slot.
     #[error("slot {0} is out of range; give a slot within the limits of the VM")]
     Range(Slot),
+    /// The slot belongs to another node.
+    #[error(
+        "slot {slot} belongs to the node {node}; bind there, or bind another slot here (the \
+         registry of the nodes has the ranges)"
+    )]
+    OtherNode {
+        /// The slot.
+        slot: Slot,
+        /// The node.
+        node: String,
+    },
+    /// The slot belongs to no other node, so nobody stands in for it.
+    #[error("slot {0} of VM {1} belongs to no other node; register the ranges of the nodes first")]
+    NotForeign(Slot, i32),
     /// Another endpoint holds the slot.
     #[error("slot {0} is taken; bind another slot, or let the daemon choose one")]
     Taken(Slot),
@@ -234,6 +248,8 @@ impl BindError {
             Self::Range(_) => Code::Range,
             Self::Taken(_) | Self::Full | Self::Bound(_) => Code::SlotUsed,
             Self::ProcessUnbound(_) => Code::GrpLeader,
+            Self::OtherNode { .. } => Code::RmtProc,
+            Self::NotForeign(..) => Code::LclProc,
             Self::Kind => Code::BindType,
             Self::NotAllowed(_) => Code::Privileges,
             Self::Quota { .. } | Self::SlotQuota { .. } => Code::NoMem,

@@ -115,6 +115,8 @@ pub enum MemberKind {
         /// Group id of the bound process.
         gid: u32,
     },
+    /// A proxy, in place of an endpoint of another node. It stands for no process.
+    StandIn,
 }
 
 impl MemberKind {

@@ -18,10 +18,10 @@
 //! | modules | content |
 //! |---|---|
 //! | `identity`, `error`, `index_pool`, `serde_abi`, [`deadlock`] | plain types |
-//! | `lookup`, `privileges`, `area`, `link_table`, `vm`, `tickets` | single entries |
+//! | `lookup`, `privileges`, `area`, `link_table`, `vm`, `tickets`, `foreign` | single entries |
 //! | `record`, `state` | a change, and the state that applies it |
 //! | `node` | [`Node`]: checks, commits, read access |
-//! | `areas`, `bind`, `links`, `names`, `snapshot`, `unbind`, `vms`, `waits` | its operations |
+//! | `areas`, `bind`, `links`, `names`, `snapshot`, `stand_ins`, `unbind`, `vms`, `waits` | its operations |
 //!
 //! Invariants:
 //! - A process has at most one process endpoint. Its threads live in the same VM.
@@ -38,6 +38,7 @@ mod areas;
 mod bind;
 pub mod deadlock;
 mod error;
+mod foreign;
 mod identity;
 mod index_pool;
 mod link_table;
@@ -49,6 +50,7 @@ mod privileges;
 mod record;
 mod serde_abi;
 mod snapshot;
+mod stand_ins;
 mod state;
 mod tickets;
 mod unbind;

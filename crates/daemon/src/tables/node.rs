@@ -6,6 +6,7 @@ use m3ipc_wire::Privileges;
 use crate::quota;
 
 use super::error::{Denied, LookupError, PrivError, ReplayError, VmError};
+use super::foreign::Foreign;
 use super::identity::{Credentials, MemberId};
 use super::record::{NodeTerms, Record};
 use super::state::{State, Usage};
@@ -40,6 +41,7 @@ impl Default for Quota {
 pub struct Node {
     pub(super) state: State,
     pub(super) tickets: Tickets,
+    pub(super) foreign: Foreign,
     quota: Quota,
     records: Vec<Record>,
 }
@@ -66,6 +68,7 @@ impl Node {
         Self {
             state: State::new(nodeid, limits, terms.clone()),
             tickets: Tickets::default(),
+            foreign: Foreign::default(),
             quota,
             records: vec![Record::Node { nodeid, limits, terms }],
         }

@@ -159,6 +159,7 @@ impl State {
                 let process = ProcessEntry { vm: vm_id, address, threads, additional };
                 self.processes.insert(member.pid, process);
             }
+            (MemberKind::StandIn, _) => {}
             _ => return None,
         }
         if let Some(index) = user_slot_index(slot) {
@@ -209,6 +210,7 @@ impl State {
                 let process = self.processes.remove(&pid)?;
                 (process.threads.is_empty() && process.additional.is_empty()).then_some(())?;
             }
+            MemberKind::StandIn => {}
         }
         self.charge(endpoint.uid, |usage| usage.endpoints -= 1);
         Some(())

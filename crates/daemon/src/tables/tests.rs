@@ -4,6 +4,7 @@ mod areas;
 mod binds;
 mod journal;
 mod others;
+mod stand_ins;
 mod vms;
 
 use m3ipc_abi::{Address, Code, NodeLimits, Verb, VmLimits};

@@ -14,6 +14,8 @@ pub struct Death {
     pub id: MemberId,
     /// The process or thread behind it.
     pub member: Member,
+    /// The call that bound it.
+    pub kind: MemberKind,
     /// Its user.
     pub uid: u32,
     /// Its names.
@@ -47,7 +49,7 @@ impl Node {
     pub fn unbind(&mut self, id: MemberId) -> Result<Vec<Death>, UnbindError> {
         let endpoint = self.vm(id.vm)?.endpoint(None, id.address)?;
         Ok(match endpoint.kind {
-            MemberKind::Thread | MemberKind::Additional => {
+            MemberKind::Thread | MemberKind::Additional | MemberKind::StandIn => {
                 self.remove_endpoint(id).into_iter().collect()
             }
             MemberKind::Process | MemberKind::Foreign { .. } => self.exit(endpoint.member.pid),
@@ -75,10 +77,10 @@ impl Node {
 
     fn remove_endpoint(&mut self, id: MemberId) -> Option<Death> {
         let endpoint = self.endpoint(id)?;
-        let (member, uid) = (endpoint.member, endpoint.uid);
+        let (member, kind, uid) = (endpoint.member, endpoint.kind, endpoint.uid);
         let names = endpoint.names.iter().cloned().collect();
         let peers = self.peers(id);
         self.commit(Record::Unbind(id));
-        Some(Death { id, member, uid, names, peers, tickets: self.tickets.on_unbind(id) })
+        Some(Death { id, member, kind, uid, names, peers, tickets: self.tickets.on_unbind(id) })
     }
 }

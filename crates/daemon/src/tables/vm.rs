@@ -207,7 +207,9 @@ impl Vm {
     #[must_use]
     pub fn is_left_by_all(&self) -> bool {
         let had_members = !self.latest.is_empty();
-        self.spec.life == VmLife::Members && had_members && self.slots.is_empty()
+        let mut endpoints = self.slots.values();
+        let left = endpoints.all(|endpoint| endpoint.kind == MemberKind::StandIn);
+        self.spec.life == VmLife::Members && had_members && left
     }
 
     /// The number of bound endpoints.

@@ -108,7 +108,12 @@ impl Node {
             return Err(VmError::StillRunning(id));
         }
         let pids: Vec<i32> = vm.slots.values().map(|endpoint| endpoint.member.pid).collect();
-        let deaths = pids.into_iter().flat_map(|pid| self.exit(pid)).collect();
+        let mut deaths: Vec<Death> = pids.into_iter().flat_map(|pid| self.exit(pid)).collect();
+        // Stand-ins belong to no process.
+        let left = self.endpoints(id).map(|endpoint| MemberId::new(id, endpoint.address));
+        for left in left.collect::<Vec<_>>() {
+            deaths.extend(self.unbind(left).unwrap_or_default());
+        }
         self.commit(Record::VmEnd(id));
         Ok(deaths)
     }

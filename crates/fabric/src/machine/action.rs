@@ -105,6 +105,11 @@ pub enum Action {
         /// Its argument.
         argument: u64,
     },
+    /// A remote endpoint was bound.
+    Bound {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
     /// A remote endpoint has died.
     Died {
         /// The endpoint.

@@ -183,6 +183,15 @@ impl Machine {
         Ok(())
     }
 
+    /// The receiver has answered a request that it has taken, and the answer is too long.
+    pub fn unanswered(&mut self, now_ns: u64, id: DeliveryId, why: Failure) {
+        self.advance(now_ns);
+        let state = self.incoming.deliveries.get(&id).map(|delivery| delivery.state);
+        if matches!(state, Some(State::Taken { .. })) {
+            self.end_delivery(id, CallEnd::Delivered(why), Vec::new());
+        }
+    }
+
     pub(super) fn cancel_arrived(&mut self, node: NodeId, call: CallId) {
         let peer = self.peers.get(&node);
         let Some(id) = peer.and_then(|peer| peer.incoming.get(&call)).copied() else { return };

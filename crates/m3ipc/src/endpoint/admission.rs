@@ -24,6 +24,8 @@ pub(super) struct Admission {
     pending: Option<SlotState>,
     /// Whether the daemon has reported the death of the peer.
     dead: bool,
+    /// Whether the peer is on another node, which cannot be reached any more.
+    lost: bool,
     /// Whether the peer broke the rules.
     poisoned: bool,
     /// Whether a later link replaces this one.
@@ -42,6 +44,7 @@ impl Admission {
             may_receive,
             pending: None,
             dead: false,
+            lost: false,
             poisoned: false,
             replaced: false,
             open_to: 0,
@@ -73,6 +76,21 @@ impl Admission {
     pub(super) fn set_dead(&mut self) {
         self.dead = true;
         self.reopen();
+    }
+
+    /// Notes that the node of the peer cannot be reached any more: the peer counts as dead.
+    pub(super) fn set_lost(&mut self) {
+        self.lost = true;
+    }
+
+    /// Whether the peer may live on, on a node that cannot be reached any more.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// Whether the peer may hold messages: it is a proxy that stands in for another endpoint.
+    pub(super) fn may_hold(&self) -> bool {
+        self.may_send & PeerInfo::MAY_HOLD != 0
     }
 
     /// Notes that the peer broke the rules.
@@ -126,7 +144,11 @@ impl Admission {
         if self.replaced {
             return Err(CallStop::Replaced);
         }
-        if self.dead { Err(died.into()) } else { Ok(()) }
+        match (self.dead, self.lost) {
+            (false, _) => Ok(()),
+            (true, true) if died != Code::Unknown => Err(Code::NotConn.into()),
+            (true, _) => Err(died.into()),
+        }
     }
 
     /// Fails if privileges exclude a message of this kind to the peer, or if a pending request

@@ -39,10 +39,19 @@ pub(crate) fn bind(
         BindKind::Process | BindKind::Additional => None,
         BindKind::Thread(tid) => Some(tid),
     };
+    bind_by(directory, tid, limit, &Request::Bind { vm, slot, kind })
+}
+
+/// Binds by this request.
+pub(crate) fn bind_by(
+    directory: &Path,
+    tid: Option<i32>,
+    limit: RequestLimit,
+    request: &Request,
+) -> Result<Endpoint, Fail> {
     retry_on_daemon_death(|| {
-        let request = Request::Bind { vm, slot, kind };
         let (control, reply, fds) =
-            Control::connect_asking(directory, IfAbsent::Revive, limit, &request)?;
+            Control::connect_asking(directory, IfAbsent::Revive, limit, request)?;
         attach(control, &reply, fds, tid)
     })
 }

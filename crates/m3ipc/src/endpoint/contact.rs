@@ -85,6 +85,7 @@ impl Endpoint {
                         None => self.session.missing_links().add(peer.0),
                     }
                 }
+                Ok((Reply::Unreachable(why), _)) => return Err(Fail::new(Code::NotConn, why)),
                 Ok(_) => return Err(unexpected()),
                 Err(fail) if fail.code == Code::NotConn && deadline.no_wait => {
                     self.reattach_soon();
@@ -179,6 +180,7 @@ impl Endpoint {
                     self.session.missing_links().add(peer.0);
                 }
             }
+            Ok(Reply::Unreachable(why)) => return Err(Fail::new(Code::NotConn, why)),
             Ok(_) => return Err(unexpected()),
             // The daemon waited for the peer to attach, and another request ended that wait.
             Err(fail) if fail.code == Code::TimedOut => {}

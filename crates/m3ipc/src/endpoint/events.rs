@@ -33,7 +33,7 @@ impl Endpoint {
     /// belongs to another peer; the address of a system slot never changes.
     fn receive_events_to_next_death(&mut self) -> bool {
         while let Ok(Some((event, fds, side))) = self.session.control_mut().next_event() {
-            let is_death = matches!(event, DaemonEvent::Died(_));
+            let is_death = matches!(event, DaemonEvent::Died(_) | DaemonEvent::Lost(_));
             self.apply_event(event, fds, side);
             if is_death {
                 return true;
@@ -51,17 +51,10 @@ impl Endpoint {
                     self.inbox.poll_link(&mut self.peers, index);
                 }
             }
-            DaemonEvent::Died(address) => {
-                observe::death(self.membership.vm(), self.membership.address(), Address(address));
-                let found = self.peers.find(Address(address));
-                let was_living =
-                    found.is_some_and(|index| !self.peers.get(index).admission().is_dead());
-                self.inbox.watches().note_death(Address(address), was_living);
-                if let Some(index) = found {
-                    self.peers.note_death(index);
-                    self.settle_request(index, LinkLoss::Died);
-                }
-            }
+            DaemonEvent::Died(address) => self.note_end_of(Address(address), LinkLoss::Died),
+            DaemonEvent::Lost(address) => self.note_end_of(Address(address), LinkLoss::Lost),
+            // These go to proxies.
+            DaemonEvent::Nodes(_) => {}
             DaemonEvent::Ready { ticket, address } => self.session.note_ended_wait(ticket, address),
             DaemonEvent::Wakeup => {}
             DaemonEvent::Unbound => self.leave(Code::Shutdown),
@@ -81,6 +74,20 @@ impl Endpoint {
                 self.inbox.add_from_daemon(Address(source), notification);
             }
         }
+    }
+
+    /// A peer died, or its node cannot be reached any more.
+    fn note_end_of(&mut self, peer: Address, loss: LinkLoss) {
+        observe::death(self.membership.vm(), self.membership.address(), peer);
+        let found = self.peers.find(peer);
+        let was_living = found.is_some_and(|index| !self.peers.get(index).admission().is_dead());
+        self.inbox.watches().note_death(peer, was_living);
+        let Some(index) = found else { return };
+        if loss == LinkLoss::Lost {
+            self.peers.get_mut(index).admission_mut().set_lost();
+        }
+        self.peers.note_death(index);
+        self.settle_request(index, loss);
     }
 
     /// Another process has ended this endpoint: tell the daemon that it has left.

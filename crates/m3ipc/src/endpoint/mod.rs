@@ -44,6 +44,7 @@ mod fast_send;
 mod fast_sleep;
 mod halves;
 mod handover;
+mod held;
 mod hot_set;
 mod inbox;
 mod interruption;
@@ -76,6 +77,7 @@ mod sendrec;
 mod settle;
 mod stamp_cost;
 mod stamps;
+mod stand_in;
 mod take;
 mod trace;
 mod wait;
@@ -95,6 +97,7 @@ pub use pending_send::PendingSend;
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
+pub(crate) use stand_in::{Found, HeldMessages};
 
 use crate::error::Fail;
 use crate::info::Identity;
@@ -112,7 +115,7 @@ use stamps::Moment;
 use trace::EndpointTrace;
 use waiter::Waiter;
 
-pub(crate) use bind::{bind, claim};
+pub(crate) use bind::{bind, bind_by, claim};
 
 /// A bound endpoint. A drop unbinds it.
 ///

@@ -133,7 +133,9 @@ impl Endpoint {
     #[inline]
     pub(super) fn check_refusal(&mut self, index: u32, posted: SlotState) -> Result<(), Fail> {
         let peer = self.peers.get(index);
-        let Some(refusal) = peer.link().refusal(posted) else { return Ok(()) };
+        let Some(refusal) = peer.link().refusal(posted) else {
+            return self.check_proxy(index, posted);
+        };
         if !self.payloads.is_in_transit() {
             // Only messages with a large payload may be refused.
             return Err(self.conversation(index).poison(m3ipc_link::RuleBroken));

@@ -301,6 +301,7 @@ impl Endpoint {
             if self.payloads.has_open_answers() {
                 self.settle_answers();
             }
+            self.check_proxy(index, posted)?;
             if let Some(refusal) = self.peers.get(index).link().refusal(posted) {
                 return self.repeat_refused(pending, refusal).map(|()| None);
             }

@@ -363,6 +363,7 @@ impl Endpoint {
             if matches!(stop, CallStop::Replaced) || stop.is(Code::PeerBroke) {
                 return Err(stop);
             }
+            self.settle_held(index, posted)?;
             if self.conversation(index).on_link(|link| link.withdraw(posted))? {
                 return Err(stop);
             }

@@ -383,6 +383,7 @@ impl Endpoint {
                 // A request that the server took after the verdict closes no circle any more.
                 Err(CallStop::Failed(fail)) if fail.code == Code::Locked => {
                     m3ipc_sys::pause_point("client.locked");
+                    self.settle_held(index, posted)?;
                     if self.conversation(index).on_link(|link| link.withdraw(posted))? {
                         return Err(fail.into());
                     }
@@ -446,6 +447,8 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         fail: Fail,
     ) -> Result<RequestEnd, Fail> {
+        self.settle_held(index, posted)?;
+        let by_proxy = self.peers.get(index).link().ended_by_proxy(posted);
         let cancelled = self.conversation(index).on_link(|link| link.cancel(posted))?;
         if cancelled == Cancelled::Withdrawn {
             return Err(fail);
@@ -460,8 +463,12 @@ impl Endpoint {
                 return Err(if treatment(&late).is_none() { fail } else { late });
             }
         }
+        let is_lost = self.peers.get(index).admission().is_lost();
         match fail.code {
+            // The proxy has said why no answer comes.
+            _ if by_proxy.is_some() => Err(by_proxy.map_or(fail, Fail::from)),
             Code::DstDied => Err(Code::SrcDied.into()),
+            Code::NotConn if is_lost => Err(Code::AnswerLost.into()),
             _ => Err(fail),
         }
     }

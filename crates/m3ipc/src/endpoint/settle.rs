@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub(super) enum LinkLoss {
     /// The server died.
     Died,
+    /// The node of the server cannot be reached any more.
+    Lost,
     /// Another link replaced it, and the server may never have got it.
     Replaced,
 }
@@ -102,6 +104,7 @@ impl Endpoint {
         if !request.is_send {
             end = self.take_last_answer(index, request.posted, &mut bytes);
         }
+        let by_proxy = self.peers.get(index).link().ended_by_proxy(request.posted);
         let cancelled = request.canceller.cancel();
         if request.is_send {
             end = Ok((cancelled == Ok(Cancelled::Taken)).then_some(RequestEnd::TAKEN));
@@ -121,6 +124,10 @@ impl Endpoint {
             }
             (Err(fail), ..) => fail,
             (Ok(None), Err(broken), _) => broken.into(),
+            (Ok(None), ..) if by_proxy.is_some() => by_proxy.unwrap_or(Code::Unknown).into(),
+            (Ok(None), Ok(Cancelled::Held), _) => Code::Unknown.into(),
+            (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Lost) => Code::NotConn.into(),
+            (Ok(None), Ok(Cancelled::Taken), LinkLoss::Lost) => Code::AnswerLost.into(),
             (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Died) => Code::DstDied.into(),
             (Ok(None), Ok(Cancelled::Taken), LinkLoss::Died) => Code::SrcDied.into(),
             (Ok(None), Ok(Cancelled::Taken), LinkLoss::Replaced) => Code::Unknown.into(),

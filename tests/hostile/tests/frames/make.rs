@@ -1,8 +1,8 @@
 //! Scripts of wrong frames: any bytes, requests with any numbers, and damaged requests.
 
 use m3ipc_wire::{
-    AwaitedEvent, BindKind, NodeParams, Privileges, Request, TraceRequest, VmLife, VmParams,
-    decode, encode,
+    AwaitedEvent, BindKind, ForeignRange, NodeParams, NodesRequest, Privileges, Request,
+    TraceRequest, VmLife, VmParams, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -137,6 +137,25 @@ fn waits() -> impl Strategy<Value = AwaitedEvent> {
     ]
 }
 
+/// The requests of a proxy.
+fn nodes() -> impl Strategy<Value = Request> {
+    let range = (vms(), slots(), slots()).prop_map(|(vm, first, last)| ForeignRange {
+        vm,
+        first: first.unwrap_or(0),
+        last: last.unwrap_or(i32::MAX),
+        node: "other".to_owned(),
+    });
+    prop_oneof![
+        vec(range, 0..3).prop_map(NodesRequest::Register),
+        any::<bool>().prop_map(|reachable| {
+            NodesRequest::Reachable { node: "other".to_owned(), reachable }
+        }),
+        (vms(), addresses()).prop_map(|(vm, address)| NodesRequest::StandIn { vm, address }),
+        Just(NodesRequest::Died),
+    ]
+    .prop_map(Request::Nodes)
+}
+
 /// Requests of every kind but the end of the node, with valid and invalid numbers.
 pub fn requests() -> impl Strategy<Value = Request> {
     let limit = || prop::option::of(any::<i32>());
@@ -178,6 +197,7 @@ pub fn requests() -> impl Strategy<Value = Request> {
             Just(Request::Claim),
             Just(Request::Left),
             Just(Request::OpenDoorbell),
+            nodes(),
             Just(Request::Trace(TraceRequest::End)),
             Just(Request::Trace(TraceRequest::Mapped)),
             (vms(), 0..200_u32, any::<bool>()).prop_map(|(vm, slots, sharp)| Request::Trace(

@@ -1,0 +1,160 @@
+//! The proxy of this node: its registration, its stand-ins, and the events that it gets.
+//!
+//! A node without a proxy has no slots of other nodes, so it uses nothing of this.
+
+use crate::server::Server;
+use crate::tables::{Credentials, Death, Member, MemberId, MemberKind};
+use crate::token::Token;
+use m3ipc_abi::{Address, Code};
+use m3ipc_wire::{DaemonEvent, FOREIGN_RANGES_MAX, ForeignRange, NodesEvent, NodesRequest, Reply};
+
+impl Server {
+    pub(super) fn serve_nodes(&mut self, token: Token, cred: &Credentials, request: NodesRequest) {
+        if !cred.is_root() && cred.uid != m3ipc_sys::user_id() {
+            let why = "only root and the user of the daemon may be its proxy; run it as that user";
+            return self.refuse(token, Code::Privileges, why);
+        }
+        match request {
+            NodesRequest::Register(ranges) => self.register_proxy(token, ranges),
+            NodesRequest::Reachable { node, reachable } => {
+                self.set_reachable(token, node, reachable);
+            }
+            NodesRequest::StandIn { vm, address } => {
+                self.bind_stand_in(token, cred, MemberId::new(vm, Address(address)));
+            }
+            NodesRequest::Died => {
+                if let Some(id) = self.endpoint_of(token).filter(|id| self.node.is_stand_in(*id)) {
+                    self.nodes.died.insert(id);
+                }
+                self.reply_done(token);
+            }
+        }
+    }
+
+    fn register_proxy(&mut self, token: Token, ranges: Vec<ForeignRange>) {
+        if self.nodes.proxy.is_some_and(|proxy| proxy != token) {
+            let why = "this node has a proxy already; end that m3-proxy first";
+            return self.refuse(token, Code::RscBusy, why);
+        }
+        if ranges.len() > FOREIGN_RANGES_MAX {
+            let why = format!("more than {FOREIGN_RANGES_MAX} ranges of slots; join ranges");
+            return self.refuse(token, Code::BadValue, why);
+        }
+        if let Err((id, node)) = self.node.set_foreign(ranges) {
+            let why = format!(
+                "endpoint {} of VM {} has a slot of the node {node}; end that program, or give its \
+                 slot to this node in the registry",
+                id.address, id.vm
+            );
+            return self.refuse(token, Code::SlotUsed, why);
+        }
+        self.nodes.proxy = Some(token);
+        let own: Vec<MemberId> = self.node.own_endpoints().collect();
+        for id in own {
+            // Others follow when they have mapped their pages.
+            if self.connections.is_attached(id) {
+                self.tell_proxy_bound(id);
+            }
+        }
+        tracing::info!("a proxy registered: endpoints of other nodes can be called");
+        self.reply_done(token);
+    }
+
+    fn set_reachable(&mut self, token: Token, node: String, reachable: bool) {
+        if self.nodes.proxy != Some(token) {
+            return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
+        }
+        tracing::info!(node, reachable, "another node");
+        if reachable {
+            self.nodes.reachable.insert(node);
+        } else {
+            self.nodes.reachable.remove(&node);
+        }
+        self.reply_done(token);
+    }
+
+    fn bind_stand_in(&mut self, token: Token, cred: &Credentials, id: MemberId) {
+        let Some(connection) = self.connections.get(token) else { return };
+        if connection.id.is_some() {
+            let why = "this connection has an endpoint already; use another connection";
+            return self.refuse(token, Code::SlotUsed, why);
+        }
+        let member = Member { pid: cred.pid, tid: None, started: connection.started };
+        match self.node.bind_stand_in(id, member, cred) {
+            Ok(bound) => {
+                self.record();
+                self.give_pages(token, id, bound.tickets, false);
+            }
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    /// The connection of the proxy has closed: nothing of other nodes can be reached.
+    pub(crate) fn note_closed_proxy(&mut self, token: Token) {
+        if self.nodes.proxy == Some(token) {
+            self.nodes.proxy = None;
+            self.nodes.reachable.clear();
+            tracing::info!("the proxy has left: endpoints of other nodes cannot be called");
+        }
+    }
+
+    /// The answer to a contact with an endpoint that nobody stands in for, because its node cannot
+    /// be reached.
+    pub(super) fn is_unreachable(&mut self, token: Token, vm: i32, peer: Address) -> bool {
+        let Some(node) = self.node.node_of(vm, peer).map(str::to_owned) else { return false };
+        if self.nodes.proxy.is_some() && self.nodes.reachable.contains(&node) {
+            return false;
+        }
+        let why = match self.nodes.proxy {
+            None => format!(
+                "endpoint {peer} is on the node {node}, and no proxy runs here; start \
+                 `m3-proxy run`"
+            ),
+            Some(_) => format!(
+                "endpoint {peer} is on the node {node}, which cannot be reached; see the log of \
+                 m3-proxy here and there"
+            ),
+        };
+        self.reply(token, Reply::Unreachable(why), Vec::new());
+        true
+    }
+
+    /// A bind has taken effect.
+    pub(super) fn tell_proxy_bound(&mut self, id: MemberId) {
+        if !self.node.is_stand_in(id) {
+            self.tell_proxy(NodesEvent::Bound { vm: id.vm, address: id.address.0 });
+        }
+    }
+
+    /// An endpoint has ended; its peers have their events.
+    pub(crate) fn tell_proxy_ended(&mut self, death: &Death) {
+        if death.kind != MemberKind::StandIn {
+            let MemberId { vm, address } = death.id;
+            self.tell_proxy(NodesEvent::Ended { vm, address: address.0 });
+        }
+    }
+
+    fn tell_proxy(&mut self, event: NodesEvent) {
+        if let Some(proxy) = self.nodes.proxy {
+            self.send_event(proxy, DaemonEvent::Nodes(event), Vec::new());
+        }
+    }
+
+    /// What the peers of a dead endpoint hear.
+    pub(crate) fn end_event(&mut self, death: &Death) -> DaemonEvent {
+        let address = death.id.address.0;
+        if death.kind == MemberKind::StandIn && !self.nodes.died.remove(&death.id) {
+            DaemonEvent::Lost(address)
+        } else {
+            DaemonEvent::Died(address)
+        }
+    }
+
+    /// Ends the stand-ins of a VM that ends, or all. The proxy makes new ones when it can.
+    pub(crate) fn end_stand_ins(&mut self, of_vm: Option<i32>) {
+        let all = self.node.stand_ins().into_iter();
+        for id in all.filter(|id| of_vm.is_none_or(|vm| vm == id.vm)) {
+            self.unbind_endpoint(id);
+        }
+    }
+}

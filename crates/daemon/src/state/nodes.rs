@@ -1,0 +1,16 @@
+//! The proxy of this node, and what it said of other nodes.
+
+use crate::tables::MemberId;
+use crate::token::Token;
+use std::collections::BTreeSet;
+
+/// The proxy of this node. Without one, all is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    /// The connection on which the proxy registered.
+    pub(crate) proxy: Option<Token>,
+    /// The nodes that can be reached.
+    pub(crate) reachable: BTreeSet<String>,
+    /// Stand-ins whose endpoints have died.
+    pub(crate) died: BTreeSet<MemberId>,
+}

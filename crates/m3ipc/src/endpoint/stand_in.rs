@@ -1,0 +1,253 @@
+//! What the endpoint of a proxy does in place of an endpoint of another node.
+//!
+//! The proxy holds a message, sends it on, and decides it when the other node has decided. All
+//! steps return at once.
+
+use super::Endpoint;
+use super::claims::ClaimState;
+use super::outgoing::Outgoing;
+use super::pending::PendingRequest;
+use crate::error::Fail;
+use m3ipc_abi::{Address, Code, Message};
+use m3ipc_link::waiting::EndsWait;
+use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageKind, SlotRefusal, SlotState};
+use m3ipc_wire::{NodesRequest, Request};
+use std::collections::BTreeMap;
+
+/// Something that a stand-in found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A message, which is held now.
+    Message { from: Address, is_request: bool, message: Message, bytes: Vec<u8> },
+    /// A notification.
+    Notified { from: Address, bits: u64 },
+    /// The sender of a held message wants it back, or the requester of a taken one gave it up.
+    GivenUp(Address),
+}
+
+/// A message that a stand-in has and has not ended.
+#[derive(Clone, Copy, Debug)]
+struct HeldMessage {
+    state: SlotState,
+    is_taken: bool,
+    is_given_up: bool,
+}
+
+/// The messages that a stand-in has and has not ended, by sender.
+#[derive(Debug, Default)]
+pub(crate) struct HeldMessages(BTreeMap<i32, HeldMessage>);
+
+impl HeldMessages {
+    /// Whether there is one of this sender that its receiver has not taken.
+    pub(crate) fn is_open(&self, sender: Address) -> bool {
+        self.0.get(&sender.0).is_some_and(|held| !held.is_taken)
+    }
+
+    /// Whether there is any: it may be given up without a ring.
+    pub(crate) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+impl Endpoint {
+    /// Looks for all that is new. The descriptor of the endpoint reports what comes later.
+    pub(crate) fn poll_stand_in(&mut self, held: &mut HeldMessages) -> Result<Vec<Found>, Fail> {
+        self.membership.check_bound()?;
+        if self.claims.has_dropped() {
+            self.clear_dropped_requests();
+        }
+        self.begin_receive();
+        let mut found = self.look_at_links(held)?;
+        if found.is_empty() && self.arm() {
+            found = self.look_at_links(held)?;
+        }
+        self.leave_receive(found.is_empty());
+        Ok(found)
+    }
+
+    fn look_at_links(&mut self, held: &mut HeldMessages) -> Result<Vec<Found>, Fail> {
+        while self.session.has_events() {
+            self.receive_events()?;
+        }
+        self.forget_dead();
+        for ready_bitmap in self.waiter.pages().ready_bitmaps() {
+            ready_bitmap.drain(|_index| {});
+        }
+        let indexes: Vec<u32> = self.peers.indexes().collect();
+        held.0.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
+        let mut found = Vec::new();
+        for index in indexes {
+            self.look_at_link(index, held, &mut found);
+        }
+        Ok(found)
+    }
+
+    fn look_at_link(&mut self, index: u32, held: &mut HeldMessages, found: &mut Vec<Found>) {
+        let peer = self.peers.get_mut(index);
+        let from = peer.address();
+        if peer.admission().is_closed() {
+            return;
+        }
+        if let Some(bits) = peer.link().take_notifications() {
+            found.push(Found::Notified { from, bits });
+        }
+        if let Some(held) = held.0.get_mut(&from.0)
+            && !held.is_given_up
+        {
+            held.is_given_up = if held.is_taken {
+                !peer.link().owes_answer()
+            } else {
+                peer.link().holding(held.state) != Some(Held::Open)
+            };
+            if held.is_given_up {
+                found.push(Found::GivenUp(from));
+            }
+        }
+        if let Some(arrival) = peer.poll()
+            && !self.is_answer(index, &arrival)
+        {
+            // The sender gave an earlier message up: what the proxy says of it comes too late.
+            if held.0.remove(&from.0).is_some_and(|held| !held.is_given_up) {
+                found.push(Found::GivenUp(from));
+            }
+            found.extend(self.hold(index, from, arrival, held));
+        }
+    }
+
+    /// Whether a message answers the pending request to its sender, which takes it.
+    fn is_answer(&self, index: u32, arrival: &Arrival) -> bool {
+        let peer = self.peers.get(index);
+        match arrival.state.kind() {
+            MessageKind::Reply | MessageKind::Relay => true,
+            MessageKind::Send | MessageKind::Request => {
+                peer.admission().pending().is_some_and(|posted| {
+                    posted.kind() == MessageKind::Request
+                        && peer.link().is_taken(posted) == Ok(true)
+                })
+            }
+        }
+    }
+
+    fn hold(
+        &mut self,
+        index: u32,
+        from: Address,
+        arrival: Arrival,
+        held: &mut HeldMessages,
+    ) -> Option<Found> {
+        let mut sender = self.conversation(index);
+        if sender.peer().link().has_incoming_block() {
+            // Blocks do not leave their node.
+            sender.refuse(arrival, SlotRefusal::Final);
+            return None;
+        }
+        let (taken, bytes) = sender.on_link(|link| link.hold(arrival)).ok().flatten()?;
+        let held_now = HeldMessage { state: arrival.state, is_taken: false, is_given_up: false };
+        held.0.insert(from.0, held_now);
+        Some(Found::Message {
+            from,
+            is_request: taken.kind == MessageKind::Request,
+            message: Message { source: from, m_type: taken.m_type, payload: taken.payload },
+            bytes,
+        })
+    }
+
+    /// The receiver has taken the held message of this sender.
+    pub(crate) fn held_was_taken(&mut self, held: &mut HeldMessages, sender: Address) {
+        let Some((index, message)) = self.find_held(held, sender) else { return };
+        if message.is_taken {
+            return;
+        }
+        let is_request = message.state.kind() == MessageKind::Request;
+        self.conversation(index).publish(|talk| {
+            talk.link().take_held(message.state);
+            ((), if is_request { EndsWait::None } else { EndsWait::OnThisLink })
+        });
+        self.ring_again();
+        if !is_request {
+            held.0.remove(&sender.0);
+        } else if let Some(message) = held.0.get_mut(&sender.0) {
+            message.is_taken = true;
+        }
+    }
+
+    /// The held message of this sender ends with this code: it was never taken, or no answer comes.
+    pub(crate) fn held_has_failed(&mut self, held: &mut HeldMessages, sender: Address, code: Code) {
+        let Some((index, message)) = self.find_held(held, sender) else { return };
+        held.0.remove(&sender.0);
+        self.conversation(index).publish(|talk| {
+            if message.is_taken {
+                talk.link().lose_answer(message.state, code);
+            } else {
+                talk.link().give_back(message.state, code);
+            }
+            ((), EndsWait::OnThisLink)
+        });
+        self.ring_again();
+    }
+
+    /// The held message of this sender cannot be sent on yet: it lies in its slot as before.
+    pub(crate) fn let_held_go(&mut self, held: &mut HeldMessages, sender: Address) {
+        let Some((index, message)) = self.find_held(held, sender) else { return };
+        held.0.remove(&sender.0);
+        self.peers.get_mut(index).link_mut().let_go(message.state);
+    }
+
+    /// The answer to a request of this sender that was taken; `false` if the sender awaits none.
+    pub(crate) fn answer_held(
+        &mut self,
+        held: &mut HeldMessages,
+        sender: Address,
+        message: &Message,
+        bytes: &[u8],
+    ) -> Result<bool, Fail> {
+        let Some((index, _)) = self.find_held(held, sender) else { return Ok(false) };
+        held.0.remove(&sender.0);
+        let outgoing = Outgoing::new(message, bytes).ok_or(Fail::from(Code::MsgSize))?;
+        if outgoing.is_large() {
+            let replied = self.reply_long(sender, message, bytes);
+            return replied.map(|()| true).map_err(|error| error.code().into());
+        }
+        Ok(self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted)
+    }
+
+    /// Gives a pending request up. `true` if the receiver never takes it.
+    pub(crate) fn withdraw_request(&mut self, pending: &PendingRequest) -> bool {
+        if self.membership.check_bound().is_err() {
+            return false;
+        }
+        self.disarm();
+        let is_withdrawn = match pending.claim.set(ClaimState::Ended) {
+            ClaimState::Posted(request) => {
+                let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
+                self.clear_request(pending.to, request, is_withdrawn);
+                is_withdrawn
+            }
+            ClaimState::Unposted => true,
+            // Only a request that was never taken fails with this code.
+            ClaimState::Settled(end, _) => end.is_err_and(|fail| fail.code == Code::DstDied),
+            _ => false,
+        };
+        self.end_claim(pending.to, &pending.claim);
+        is_withdrawn
+    }
+
+    /// The remote endpoint has died.
+    pub(crate) fn say_died(&mut self) -> Result<(), Fail> {
+        self.session.control_mut().request_soon(&Request::Nodes(NodesRequest::Died), u64::MAX)?;
+        Ok(())
+    }
+
+    fn find_held(&self, held: &HeldMessages, sender: Address) -> Option<(u32, HeldMessage)> {
+        Some((self.peers.find(sender)?, *held.0.get(&sender.0)?))
+    }
+
+    /// Whether the receiver has taken this pending request, whose answer is to come.
+    pub(crate) fn is_pending_taken(&self, pending: &PendingRequest) -> bool {
+        pending.claim.posted().is_some_and(|(index, posted)| {
+            self.peers
+                .find_index(index)
+                .is_some_and(|peer| peer.link().is_taken(posted) == Ok(true))
+        })
+    }
+}

@@ -1,0 +1,313 @@
+//! For the proxy of a node: the endpoints of this node, and stand-ins for those of others.
+//!
+//! Programs need nothing of this. `m3-proxy` is the one user.
+//!
+//! ```text
+//!   a program ── link ── StandIn ── proxy ~ ~ ~ other proxy ── StandIn ── link ── a program
+//!                           │                                     │
+//!                 has the address of the                has the address of the
+//!                 program on the right                  program on the left
+//! ```
+
+use crate::control::{Control, IfAbsent, RequestLimit};
+use crate::endpoint::{self, Endpoint, Found, HeldMessages, PendingRequest, PendingSend};
+use crate::error::{Fail, NodeError, NotifyError, SendError, SendRecError};
+use m3ipc_abi::{Address, Code, Message};
+use m3ipc_wire::{DaemonEvent, NodesRequest, Request};
+pub use m3ipc_wire::{ForeignRange, NodesEvent};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The registration of the proxy at the daemon of its node. A drop ends it.
+#[derive(Debug)]
+pub struct Proxy {
+    control: Control,
+    directory: PathBuf,
+}
+
+impl Proxy {
+    /// Registers this process. A daemon is started if none runs.
+    ///
+    /// The first events name the endpoints that are bound already.
+    ///
+    /// # Errors
+    /// [`NodeError`]: another process is the proxy, the user may not be it, or a local endpoint has
+    /// a slot of another node.
+    pub fn register(directory: &Path, foreign: Vec<ForeignRange>) -> Result<Self, NodeError> {
+        Self::register_at(directory, foreign, IfAbsent::Start)
+    }
+
+    /// Registers again, after the end of the daemon. One that was killed gets a successor; one that
+    /// was told to end does not.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register); no daemon runs.
+    pub fn register_again(directory: &Path, foreign: Vec<ForeignRange>) -> Result<Self, NodeError> {
+        Self::register_at(directory, foreign, IfAbsent::Revive)
+    }
+
+    fn register_at(
+        directory: &Path,
+        foreign: Vec<ForeignRange>,
+        if_absent: IfAbsent,
+    ) -> Result<Self, NodeError> {
+        let mut control = Control::connect(directory, if_absent)?;
+        control.request(&Request::Nodes(NodesRequest::Register(foreign)))?;
+        Ok(Self { control, directory: directory.to_owned() })
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn next_event(&mut self) -> Result<Option<NodesEvent>, NodeError> {
+        while let Some((event, ..)) = self.control.next_event()? {
+            if let DaemonEvent::Nodes(event) = event {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Tells the daemon whether a node can be reached. Calls to its endpoints fail at once
+    /// otherwise.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn set_reachable(&mut self, node: &str, reachable: bool) -> Result<(), NodeError> {
+        let request = NodesRequest::Reachable { node: node.to_owned(), reachable };
+        self.control.request(&Request::Nodes(request))?;
+        Ok(())
+    }
+
+    /// Binds a stand-in for an endpoint of another node.
+    ///
+    /// # Errors
+    /// The VM does not run, or the slot is no slot of another node.
+    pub fn stand_in(&self, vm: i32, address: Address) -> Result<StandIn, NodeError> {
+        let request = NodesRequest::StandIn { vm, address: address.0 };
+        let request = Request::Nodes(request);
+        let bound = endpoint::bind_by(&self.directory, None, RequestLimit::ANSWER, &request)?;
+        let mut stand_in = StandIn { endpoint: bound, held: HeldMessages::default() };
+        stand_in.endpoint.fd()?;
+        Ok(stand_in)
+    }
+}
+
+impl AsFd for Proxy {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
+    }
+}
+
+/// Something that a stand-in found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StandInEvent {
+    /// A message for the remote endpoint. It is held until [`StandIn::taken`],
+    /// [`StandIn::failed`] or [`StandIn::let_go`].
+    Message {
+        /// The sender.
+        from: Address,
+        /// Whether it awaits an answer.
+        is_request: bool,
+        /// The message.
+        message: Message,
+        /// Its payload.
+        bytes: Vec<u8>,
+    },
+    /// A notification for the remote endpoint.
+    Notified {
+        /// The source.
+        from: Address,
+        /// Its argument.
+        bits: u64,
+    },
+    /// The sender wants its held message back, or awaits the answer no longer.
+    GivenUp(Address),
+}
+
+impl From<Found> for StandInEvent {
+    fn from(found: Found) -> Self {
+        match found {
+            Found::Message { from, is_request, message, bytes } => {
+                Self::Message { from, is_request, message, bytes }
+            }
+            Found::Notified { from, bits } => Self::Notified { from, bits },
+            Found::GivenUp(from) => Self::GivenUp(from),
+        }
+    }
+}
+
+/// A message of the remote endpoint that a local one has not taken, or not answered.
+#[derive(Debug)]
+pub enum Posted {
+    /// It ends with the take.
+    Send(PendingSend),
+    /// It ends with the answer.
+    Request(PendingRequest),
+}
+
+/// How a posted message ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostedEnd {
+    /// The receiver has taken it.
+    Taken,
+    /// The receiver has answered it.
+    Answered(Message, Vec<u8>),
+    /// It failed, with a code of the contract.
+    Failed(Code),
+}
+
+/// A stand-in: an endpoint of this node with the address of one of another node.
+#[derive(Debug)]
+pub struct StandIn {
+    endpoint: Endpoint,
+    held: HeldMessages,
+}
+
+impl StandIn {
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.endpoint.address()
+    }
+
+    /// The descriptor for poll(2): readable when [`poll`](Self::poll) or
+    /// [`poll_posted`](Self::poll_posted) may find something.
+    ///
+    /// # Errors
+    /// [`NodeError::NoResources`] if no descriptor is left.
+    pub fn fd(&mut self) -> Result<BorrowedFd<'_>, NodeError> {
+        self.endpoint.fd()
+    }
+
+    /// The same descriptor under another number.
+    ///
+    /// # Errors
+    /// As [`fd`](Self::fd).
+    pub fn share_fd(&mut self) -> Result<OwnedFd, NodeError> {
+        let shared = self.fd()?.try_clone_to_owned();
+        shared.map_err(|error| Fail::new(Code::NoMem, error.to_string()).into())
+    }
+
+    /// Looks for all that is new. Repeat until it finds nothing.
+    ///
+    /// # Errors
+    /// The stand-in is bound no longer.
+    pub fn poll(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
+        let found = self.endpoint.poll_stand_in(&mut self.held)?;
+        Ok(found.into_iter().map(StandInEvent::from).collect())
+    }
+
+    /// Whether a message of this sender is held, and its receiver has not taken it.
+    #[must_use]
+    pub fn holds_from(&self, sender: Address) -> bool {
+        self.held.is_open(sender)
+    }
+
+    /// Whether anything may be given up without a ring: look once in a while.
+    #[must_use]
+    pub fn holds_any(&self) -> bool {
+        self.held.any()
+    }
+
+    /// The remote endpoint has taken the held message of this sender.
+    pub fn taken(&mut self, sender: Address) {
+        self.endpoint.held_was_taken(&mut self.held, sender);
+    }
+
+    /// The held message of this sender ends with this code.
+    pub fn failed(&mut self, sender: Address, code: Code) {
+        self.endpoint.held_has_failed(&mut self.held, sender, code);
+    }
+
+    /// The held message cannot be sent on yet: it lies in its slot as before.
+    pub fn let_go(&mut self, sender: Address) {
+        self.endpoint.let_held_go(&mut self.held, sender);
+    }
+
+    /// The remote endpoint has answered the request of this sender. Says [`taken`](Self::taken)
+    /// first, if nobody has.
+    ///
+    /// # Errors
+    /// The answer cannot be handed over.
+    pub fn answered(
+        &mut self,
+        sender: Address,
+        message: &Message,
+        bytes: &[u8],
+    ) -> Result<(), Code> {
+        self.taken(sender);
+        let answered = self.endpoint.answer_held(&mut self.held, sender, message, bytes);
+        answered.map(drop).map_err(|fail| fail.code)
+    }
+
+    /// Posts a message of the remote endpoint.
+    ///
+    /// # Errors
+    /// The code of the failure; the receiver never gets the message.
+    pub fn post(
+        &mut self,
+        to: Address,
+        is_request: bool,
+        message: &Message,
+        bytes: Vec<u8>,
+    ) -> Result<Posted, Code> {
+        if is_request {
+            let posted = self.endpoint.begin_request_long_bytes(to, message, bytes);
+            posted.map(Posted::Request).map_err(|error: SendRecError| error.code())
+        } else {
+            let posted = self.endpoint.begin_send(to, message, bytes);
+            posted.map(Posted::Send).map_err(|error: SendError| error.code())
+        }
+    }
+
+    /// The end of a posted message, if it has come.
+    pub fn poll_posted(&mut self, posted: &mut Posted) -> Option<PostedEnd> {
+        match posted {
+            Posted::Send(send) => match self.endpoint.poll_send(send) {
+                Ok(true) => Some(PostedEnd::Taken),
+                Ok(false) => None,
+                Err(error) => Some(PostedEnd::Failed(error.code())),
+            },
+            Posted::Request(request) => match self.endpoint.poll_request_bytes(request) {
+                Ok(Some((answer, bytes))) => Some(PostedEnd::Answered(answer, bytes)),
+                Ok(None) => None,
+                Err(error) => Some(PostedEnd::Failed(error.code())),
+            },
+        }
+    }
+
+    /// Whether the receiver has taken a posted request.
+    #[must_use]
+    pub fn is_taken(&self, posted: &Posted) -> bool {
+        match posted {
+            Posted::Send(_) => false,
+            Posted::Request(request) => self.endpoint.is_pending_taken(request),
+        }
+    }
+
+    /// Takes a posted message back. `false` if the receiver has taken it; the answer to a request
+    /// is then not awaited any more.
+    pub fn withdraw(&mut self, posted: Posted) -> bool {
+        match posted {
+            Posted::Send(send) => self.endpoint.withdraw(&send),
+            Posted::Request(request) => self.endpoint.withdraw_request(&request),
+        }
+    }
+
+    /// Notifies a local endpoint.
+    ///
+    /// # Errors
+    /// The receiver is dead, or privileges deny it.
+    pub fn notify(&mut self, to: Address) -> Result<(), NotifyError> {
+        self.endpoint.notify(to)
+    }
+
+    /// Ends the stand-in, whose remote endpoint has died. A drop says that its node cannot be
+    /// reached.
+    pub fn died(mut self) {
+        // A daemon that is gone leaves this to its successor.
+        let _ = self.endpoint.say_died();
+    }
+}

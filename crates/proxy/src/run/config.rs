@@ -1,0 +1,204 @@
+//! The configuration of a proxy, and the registry that it names.
+
+use crate::keys::{KeyError, NodeKeys};
+use crate::{NodeName, NotANodeName};
+use m3ipc::nodes::ForeignRange;
+use m3ipc_fabric::{NodeEntry, Registry, RegistryError};
+use serde::Deserialize;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a proxy cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("{path}: {source}; `m3-proxy run --help` shows an example of both files")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The configuration has another form.
+    #[error("{path}: {cause}")]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The place and the reason.
+        cause: toml::de::Error,
+    },
+    /// The registry is wrong.
+    #[error("{path}: {cause}")]
+    Registry {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        cause: RegistryError,
+    },
+    /// A name does not fit in a certificate.
+    #[error("{path}: {cause}")]
+    Name {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        cause: NotANodeName,
+    },
+    /// The registry lacks the own node.
+    #[error("the node {node} has no [[node]] entry in {path}; add it there, on all nodes")]
+    Absent {
+        /// The node.
+        node: NodeName,
+        /// The registry.
+        path: PathBuf,
+    },
+    /// The keys cannot be read.
+    #[error("{0}; make keys with `m3-proxy keys`")]
+    Keys(#[from] KeyError),
+    /// Certificate and key do not belong together.
+    #[error("the keys of node {node} in {path} do not belong together: {cause}")]
+    KeyPair {
+        /// The node.
+        node: NodeName,
+        /// The directory.
+        path: PathBuf,
+        /// The reason.
+        cause: rustls::Error,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawConfig {
+    node: String,
+    registry: PathBuf,
+    keys: PathBuf,
+    runtime_dir: Option<PathBuf>,
+}
+
+/// What a proxy knows from its files.
+#[derive(Debug)]
+pub struct Config {
+    /// The own node.
+    pub name: NodeName,
+    /// Its entry in the registry.
+    pub own: NodeEntry,
+    /// All nodes and VMs.
+    pub registry: Registry,
+    /// The directory of the keys.
+    pub keys: PathBuf,
+    /// The runtime directory of the daemon of this node.
+    pub runtime_directory: PathBuf,
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    fs::read_to_string(path).map_err(|source| ConfigError::File { path: path.into(), source })
+}
+
+impl Config {
+    /// Reads the configuration and the registry. Relative paths begin at the configuration.
+    ///
+    /// # Errors
+    /// [`ConfigError`], which names the file and the remedy.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let raw: RawConfig = toml::from_str(&read(path)?)
+            .map_err(|cause| ConfigError::Syntax { path: path.into(), cause })?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        let name = |name: &str, path: &Path| {
+            NodeName::new(name).map_err(|cause| ConfigError::Name { path: path.into(), cause })
+        };
+        let own_name = name(&raw.node, path)?;
+        let registry_path = base.join(&raw.registry);
+        let registry = Registry::parse(&read(&registry_path)?)
+            .map_err(|cause| ConfigError::Registry { path: registry_path.clone(), cause })?;
+        for node in &registry.nodes {
+            name(&node.name, &registry_path)?;
+        }
+        let own = registry.node(own_name.as_str()).cloned();
+        let own = own.ok_or(ConfigError::Absent { node: own_name.clone(), path: registry_path })?;
+        let runtime_directory =
+            raw.runtime_dir.map_or_else(m3ipc::runtime::directory, |path| base.join(path));
+        let keys = base.join(&raw.keys);
+        Ok(Self { name: own_name, own, registry, keys, runtime_directory })
+    }
+
+    /// The keys of the own node.
+    ///
+    /// # Errors
+    /// A file is missing or holds something else.
+    pub fn read_keys(&self) -> Result<NodeKeys, ConfigError> {
+        Ok(NodeKeys::read(&self.keys, &self.name)?)
+    }
+
+    /// The other nodes.
+    pub fn peers(&self) -> impl Iterator<Item = &NodeEntry> {
+        self.registry.nodes.iter().filter(|node| node.id != self.own.id)
+    }
+
+    /// The slots of other nodes, for the daemon.
+    #[must_use]
+    pub fn foreign(&self) -> Vec<ForeignRange> {
+        let of_node = |node: &NodeEntry| -> Vec<ForeignRange> {
+            let ranges = self.registry.owners.of_node(node.id);
+            let foreign = ranges.map(|(vm, range)| ForeignRange {
+                vm: i32::from(vm),
+                first: range.first,
+                last: range.last,
+                node: node.name.clone(),
+            });
+            foreign.collect()
+        };
+        self.peers().flat_map(of_node).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REGISTRY: &str = "cluster = \"lab\"\n\
+        [[node]]\nid = 1\nname = \"alpha\"\naddress = \"127.0.0.1:7401\"\n\
+        [[node]]\nid = 2\nname = \"beta\"\naddress = \"127.0.0.1:7402\"\n\
+        [[vm]]\nid = 3\nname = \"shop\"\nslots = { alpha = [[0, 9]], beta = [[10, 19]] }\n";
+
+    fn config(text: &str) -> Result<Config, ConfigError> {
+        let directory = std::env::temp_dir().join(format!(
+            "m3-proxy-config-{}-{:?}",
+            std::process::id(),
+            text.len()
+        ));
+        fs::create_dir_all(&directory).expect("a test may write there");
+        fs::write(directory.join("nodes.toml"), REGISTRY).expect("a test may write there");
+        let path = directory.join("proxy.toml");
+        fs::write(&path, text).expect("a test may write there");
+        let read = Config::read(&path);
+        let _ = fs::remove_dir_all(&directory);
+        read
+    }
+
+    #[test]
+    fn a_configuration_names_the_slots_of_others() {
+        let text = "node = \"alpha\"\nregistry = \"nodes.toml\"\nkeys = \"keys\"\n";
+        let config = config(text).expect("a configuration");
+        assert_eq!(config.own.address.port(), 7401);
+        let foreign = config.foreign();
+        assert_eq!(foreign.len(), 1);
+        let range = &foreign[0];
+        assert_eq!((range.vm, range.first, range.last), (3, 10, 19));
+        assert_eq!(range.node, "beta");
+    }
+
+    #[test]
+    fn each_mistake_is_named() {
+        for (text, named) in [
+            ("node = \"gamma\"\nregistry = \"nodes.toml\"\nkeys = \"k\"", "gamma"),
+            ("node = \"alpha\"\nregistry = \"absent.toml\"\nkeys = \"k\"", "absent.toml"),
+            ("node = \"Alpha\"\nregistry = \"nodes.toml\"\nkeys = \"k\"", "Alpha"),
+            ("node = \"alpha\"\nkeys = \"k\"", "registry"),
+            ("node = \"alpha\"\nregistry = \"nodes.toml\"\nkey = \"k\"", "key"),
+        ] {
+            let error = config(text).expect_err(text).to_string();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

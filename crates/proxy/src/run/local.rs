@@ -1,0 +1,499 @@
+//! The side of the own node: stand-ins for the endpoints of other nodes, and their messages.
+//!
+//! | here | machine |
+//! |---|---|
+//! | a message to a stand-in: held | `call` |
+//! | the sender wants it back, or awaits no answer | `withdraw` |
+//! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
+//! | a bind, an end | `bound`, `died` |
+
+use super::network::Clock;
+use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
+use m3ipc::{Address, Code, Message, NodeError};
+use m3ipc_fabric::{
+    Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, LONG_MAX_BYTES,
+    Machine, NodeId, Outcome, Owners,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// The pause before another attempt to make a stand-in: its VM may not run here yet.
+const RETRY: Duration = Duration::from_millis(200);
+/// The pauses between two looks for what nobody rings about.
+const LOOKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
+
+/// A message of a remote endpoint in the link of its stand-in.
+struct Delivery {
+    to: Address,
+    posted: Posted,
+    /// Whether the machine knows that the receiver has taken it.
+    told: bool,
+}
+
+struct Entry {
+    stand_in: StandIn,
+    descriptor: OwnedFd,
+    /// Whether the machine had no room for a message: the messages wait in their links.
+    blocked: bool,
+    /// The calls of local senders.
+    calls: BTreeMap<Address, CallId>,
+    deliveries: BTreeMap<DeliveryId, Delivery>,
+}
+
+/// Stand-ins, and what goes through them.
+pub struct Local {
+    proxy: Proxy,
+    owners: Owners,
+    own: NodeId,
+    /// Remote endpoints that live.
+    remote: BTreeSet<EndpointId>,
+    stand_ins: BTreeMap<EndpointId, Entry>,
+    /// The stand-in and the sender of each call.
+    calls: BTreeMap<CallId, (EndpointId, Address)>,
+    /// The stand-in of each delivery.
+    deliveries: BTreeMap<DeliveryId, EndpointId>,
+    next_retry: Option<Instant>,
+    next_look: Option<Instant>,
+    look: Duration,
+}
+
+impl Local {
+    /// The side of the own node, whose proxy is registered.
+    pub fn new(proxy: Proxy, owners: Owners, own: NodeId) -> Self {
+        Self {
+            proxy,
+            owners,
+            own,
+            remote: BTreeSet::new(),
+            stand_ins: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            deliveries: BTreeMap::new(),
+            next_retry: None,
+            next_look: None,
+            look: LOOKS[0],
+        }
+    }
+
+    /// The descriptors to poll.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        // The messages of a blocked one wait, and would wake this loop again and again.
+        let open = self.stand_ins.values().filter(|entry| !entry.blocked);
+        let stand_ins = open.map(|entry| entry.descriptor.as_fd());
+        std::iter::once(self.proxy.as_fd()).chain(stand_ins)
+    }
+
+    /// When [`Local::step`] is due without an event.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.next_retry.into_iter().chain(self.next_look).min()
+    }
+
+    /// Takes all that is new on this node.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn step(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
+        self.read_events(machine, clock)?;
+        let now = Instant::now();
+        if self.next_retry.is_some_and(|at| at <= now) {
+            self.next_retry = None;
+            let missing = self.remote.iter().filter(|id| !self.stand_ins.contains_key(id));
+            let missing: Vec<EndpointId> = missing.copied().collect();
+            missing.into_iter().for_each(|id| _ = self.make_stand_in(id));
+        }
+        let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
+        let mut found_any = false;
+        for id in ids {
+            found_any |= self.poll(id, machine, clock)?;
+        }
+        self.plan_look(now, found_any);
+        Ok(())
+    }
+
+    /// A take of a request does not ring, and neither does a sender that gives up.
+    fn plan_look(&mut self, now: Instant, found_any: bool) {
+        let untold = |entry: &Entry| {
+            entry.deliveries.values().any(|it| !it.told && matches!(it.posted, Posted::Request(_)))
+        };
+        let looks = |entry: &Entry| entry.blocked || entry.stand_in.holds_any() || untold(entry);
+        self.look = if found_any { LOOKS[0] } else { LOOKS[1].min(self.look * 2) };
+        self.next_look = self.stand_ins.values().any(looks).then(|| now + self.look);
+    }
+
+    /// The binds and the ends of local endpoints.
+    fn read_events(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
+        while let Some(event) = self.proxy.next_event()? {
+            match event {
+                NodesEvent::Bound { vm, address } => {
+                    let Some(id) = endpoint(vm, address) else { continue };
+                    machine.bound(clock.now_ns(), id);
+                    // Its VM runs now.
+                    if self.remote.len() > self.stand_ins.len() {
+                        self.next_retry = Some(Instant::now());
+                    }
+                }
+                NodesEvent::Ended { vm, address } => {
+                    let Some(id) = endpoint(vm, address) else { continue };
+                    // First whatever it took or answered before its end.
+                    let posted = self.stand_ins.iter().filter(|(remote, entry)| {
+                        remote.vm == id.vm
+                            && entry.deliveries.values().any(|it| it.to == id.address)
+                    });
+                    let posted: Vec<EndpointId> = posted.map(|(remote, _)| *remote).collect();
+                    for remote in posted {
+                        self.poll_deliveries(remote, machine, clock);
+                    }
+                    machine.died(clock.now_ns(), id);
+                    self.forget_sender(id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_sender(&mut self, sender: EndpointId) {
+        for (remote, entry) in &mut self.stand_ins {
+            if remote.vm == sender.vm
+                && let Some(call) = entry.calls.remove(&sender.address)
+            {
+                self.calls.remove(&call);
+            }
+        }
+    }
+
+    /// A remote endpoint lives: a stand-in takes its place.
+    pub fn remote_bound(&mut self, id: EndpointId) {
+        self.remote.insert(id);
+        self.make_stand_in(id);
+    }
+
+    fn make_stand_in(&mut self, id: EndpointId) -> bool {
+        if self.stand_ins.contains_key(&id) {
+            return true;
+        }
+        let made = self.proxy.stand_in(i32::from(id.vm), id.address).and_then(|mut stand_in| {
+            let descriptor = stand_in.share_fd()?;
+            let (calls, deliveries) = (BTreeMap::new(), BTreeMap::new());
+            Ok(Entry { stand_in, descriptor, blocked: false, calls, deliveries })
+        });
+        match made {
+            Ok(entry) => {
+                self.stand_ins.insert(id, entry);
+                true
+            }
+            Err(error) => {
+                // A VM that does not run here needs no stand-in.
+                if error.code() != Code::VmNotRun {
+                    eprintln!("m3-proxy: no stand-in for {} of VM {}: {error}", id.address, id.vm);
+                }
+                self.next_retry = Some(Instant::now() + RETRY);
+                false
+            }
+        }
+    }
+
+    /// A remote endpoint has died.
+    pub fn remote_died(&mut self, id: EndpointId) {
+        self.remote.remove(&id);
+        if let Some(entry) = self.remove(id) {
+            entry.stand_in.died();
+        }
+    }
+
+    fn remove(&mut self, id: EndpointId) -> Option<Entry> {
+        let entry = self.stand_ins.remove(&id)?;
+        entry.calls.values().for_each(|call| _ = self.calls.remove(call));
+        entry.deliveries.keys().for_each(|delivery| _ = self.deliveries.remove(delivery));
+        Some(entry)
+    }
+
+    /// A node can be reached now.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn node_up(&mut self, name: &str) -> Result<(), NodeError> {
+        self.proxy.set_reachable(name, true)
+    }
+
+    /// A node cannot be reached any more, or has begun a new life.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn node_lost(&mut self, node: NodeId, name: &str, cause: Failure) -> Result<(), NodeError> {
+        self.proxy.set_reachable(name, false)?;
+        self.remote.retain(|id| self.owners.owner(*id) != Some(node));
+        let of_node = self.stand_ins.keys().filter(|id| self.owners.owner(**id) == Some(node));
+        let of_node: Vec<EndpointId> = of_node.copied().collect();
+        for id in of_node {
+            let Some(entry) = self.remove(id) else { continue };
+            if cause == Failure::Rebooted {
+                entry.stand_in.died();
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine has room again for calls to a node.
+    pub fn room(&mut self, node: NodeId) {
+        for (id, entry) in &mut self.stand_ins {
+            if self.owners.owner(*id) == Some(node) {
+                entry.blocked = false;
+            }
+        }
+    }
+
+    /// Polls a stand-in until it finds nothing. Whether it found anything.
+    fn poll(
+        &mut self,
+        id: EndpointId,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Result<bool, NodeError> {
+        let mut found_any = false;
+        loop {
+            let Some(entry) = self.stand_ins.get_mut(&id) else { return Ok(found_any) };
+            let found = if entry.blocked { Ok(Vec::new()) } else { entry.stand_in.poll() };
+            let Ok(found) = found else {
+                // Another process unbound it, or its VM has ended.
+                self.remove(id);
+                self.next_retry = Some(Instant::now() + RETRY);
+                return Ok(found_any);
+            };
+            let mut is_over = found.is_empty();
+            for event in found {
+                self.local_event(id, event, machine, clock)?;
+            }
+            is_over &= !self.poll_deliveries(id, machine, clock);
+            if is_over {
+                return Ok(found_any);
+            }
+            found_any = true;
+        }
+    }
+
+    fn local_event(
+        &mut self,
+        id: EndpointId,
+        event: StandInEvent,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Result<(), NodeError> {
+        match event {
+            StandInEvent::Message { from, is_request, message, bytes } => {
+                let kind = if is_request { CallKind::Request } else { CallKind::Send };
+                let Message { m_type, payload, .. } = message;
+                let content = Content { m_type, payload, long: bytes };
+                let sender = EndpointId::new(id.vm, from);
+                let call = Call { from: sender, to: id.address, kind, content, limit_ns: None };
+                let mut called = machine.call(clock.now_ns(), call.clone());
+                if called == Err(CallRefusal::NoEndpoint) {
+                    // The sender may be new.
+                    self.read_events(machine, clock)?;
+                    called = machine.call(clock.now_ns(), call);
+                }
+                self.note_call(id, from, called);
+            }
+            StandInEvent::Notified { from, bits } => {
+                let from = EndpointId::new(id.vm, from);
+                // A notification may be lost with its node, as one to the dead is.
+                let _ = machine.notify(clock.now_ns(), from, id.address, bits);
+            }
+            StandInEvent::GivenUp(from) => {
+                let entry = self.stand_ins.get(&id);
+                if let Some(call) = entry.and_then(|entry| entry.calls.get(&from)) {
+                    machine.withdraw(clock.now_ns(), *call);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_call(&mut self, id: EndpointId, from: Address, called: Result<CallId, CallRefusal>) {
+        let Some(entry) = self.stand_ins.get_mut(&id) else { return };
+        let code = match called {
+            Ok(call) => {
+                // An earlier call of this sender was given up.
+                if let Some(earlier) = entry.calls.insert(from, call) {
+                    self.calls.remove(&earlier);
+                }
+                self.calls.insert(call, (id, from));
+                return;
+            }
+            Err(CallRefusal::Full(_)) => {
+                entry.blocked = true;
+                return entry.stand_in.let_go(from);
+            }
+            Err(CallRefusal::LinkDown(_)) => Code::NotConn,
+            Err(CallRefusal::TooLong(_)) => Code::MsgSize,
+            Err(CallRefusal::NoEndpoint | CallRefusal::Local) => Code::Endpoint,
+        };
+        entry.stand_in.failed(from, code);
+    }
+
+    /// Whether any delivery of a stand-in has ended.
+    fn poll_deliveries(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) -> bool {
+        let Some(entry) = self.stand_ins.get_mut(&id) else { return false };
+        let mut ended = Vec::new();
+        for (number, delivery) in &mut entry.deliveries {
+            match entry.stand_in.poll_posted(&mut delivery.posted) {
+                Some(end) => {
+                    report(machine, clock, *number, end);
+                    ended.push(*number);
+                }
+                None if !delivery.told && entry.stand_in.is_taken(&delivery.posted) => {
+                    delivery.told = true;
+                    machine.taken(clock.now_ns(), *number);
+                }
+                None => {}
+            }
+        }
+        for number in &ended {
+            entry.deliveries.remove(number);
+            self.deliveries.remove(number);
+        }
+        !ended.is_empty()
+    }
+
+    /// The machine has ended a call.
+    pub fn ended(&mut self, call: CallId, outcome: Outcome) {
+        let Some((id, sender)) = self.calls.remove(&call) else { return };
+        let Some(entry) = self.stand_ins.get_mut(&id) else { return };
+        entry.calls.remove(&sender);
+        let stand_in = &mut entry.stand_in;
+        match outcome {
+            Outcome::Taken | Outcome::Done(_) => stand_in.taken(sender),
+            Outcome::Answered(_, content) => {
+                let Content { m_type, payload, long } = content;
+                let message = Message { payload, ..Message::new(m_type) };
+                if let Err(code) = stand_in.answered(sender, &message, &long) {
+                    eprintln!("m3-proxy: an answer for {sender} is lost: {code}");
+                    stand_in.failed(sender, Code::AnswerLost);
+                }
+            }
+            Outcome::Delivered(why) => {
+                stand_in.taken(sender);
+                stand_in.failed(sender, why.code_after());
+            }
+            Outcome::NotDelivered(why) => stand_in.failed(sender, why.code_before()),
+            Outcome::Unknown(_) => stand_in.failed(sender, Code::Unknown),
+        }
+    }
+
+    /// The remote receiver has taken a request.
+    pub fn request_taken(&mut self, call: CallId) {
+        if let Some((id, sender)) = self.calls.get(&call)
+            && let Some(entry) = self.stand_ins.get_mut(id)
+        {
+            entry.stand_in.taken(*sender);
+        }
+    }
+
+    /// Posts a message of a remote endpoint.
+    pub fn deliver(
+        &mut self,
+        number: DeliveryId,
+        (from, to): (EndpointId, Address),
+        kind: CallKind,
+        content: Content,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) {
+        if kind == CallKind::Wakeup {
+            return machine.done(clock.now_ns(), number, Some(Code::NoSys));
+        }
+        self.make_stand_in(from);
+        let own_is_higher = self.owners.owner(from).is_some_and(|node| self.own > node);
+        let Some(entry) = self.stand_ins.get_mut(&from) else {
+            return machine.refused(clock.now_ns(), number, Failure::NoEndpoint);
+        };
+        // Both send to each other: one of the two gives way, and both nodes agree which one.
+        if own_is_higher && entry.stand_in.holds_from(to) {
+            return machine.refused(clock.now_ns(), number, Failure::Locked);
+        }
+        let Content { m_type, payload, long } = content;
+        let message = Message { payload, ..Message::new(m_type) };
+        match entry.stand_in.post(to, kind == CallKind::Request, &message, long) {
+            Ok(posted) => {
+                entry.deliveries.insert(number, Delivery { to, posted, told: false });
+                self.deliveries.insert(number, from);
+                self.look = LOOKS[0];
+                self.poll_deliveries(from, machine, clock);
+                self.plan_look(Instant::now(), true);
+            }
+            Err(code) => machine.refused(clock.now_ns(), number, failure_of(code)),
+        }
+    }
+
+    /// Takes a message of a remote endpoint back.
+    pub fn withdraw(&mut self, number: DeliveryId, machine: &mut Machine, clock: &Clock) {
+        let Some(id) = self.deliveries.remove(&number) else { return };
+        let Some(entry) = self.stand_ins.get_mut(&id) else { return };
+        let Some(delivery) = entry.deliveries.remove(&number) else { return };
+        if entry.stand_in.withdraw(delivery.posted) {
+            machine.withdrawn(clock.now_ns(), number);
+        } else {
+            machine.taken(clock.now_ns(), number);
+        }
+    }
+
+    /// The remote requester awaits no answer any more.
+    pub fn abandon(&mut self, number: DeliveryId) {
+        if let Some(id) = self.deliveries.remove(&number)
+            && let Some(entry) = self.stand_ins.get_mut(&id)
+            && let Some(delivery) = entry.deliveries.remove(&number)
+        {
+            entry.stand_in.withdraw(delivery.posted);
+        }
+    }
+
+    /// Notifies a local endpoint in the name of a remote one.
+    pub fn notify(&mut self, from: EndpointId, to: Address) {
+        self.make_stand_in(from);
+        if let Some(entry) = self.stand_ins.get_mut(&from) {
+            // The receiver may have died meanwhile.
+            let _ = entry.stand_in.notify(to);
+        }
+    }
+}
+
+/// Reports the end of a delivery.
+fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: PostedEnd) {
+    let now_ns = clock.now_ns();
+    match end {
+        PostedEnd::Taken => machine.taken(now_ns, number),
+        PostedEnd::Answered(message, long) => {
+            machine.taken(now_ns, number);
+            if long.len() > LONG_MAX_BYTES {
+                return machine.unanswered(now_ns, number, Failure::TooLong);
+            }
+            let Message { m_type, payload, .. } = message;
+            let content = Content { m_type, payload, long };
+            // The requester may have given up meanwhile.
+            let _ = machine.answer(now_ns, number, m3ipc_fabric::AnswerKind::Reply, &content);
+        }
+        // The end of the receiver follows, and ends the call.
+        PostedEnd::Failed(Code::SrcDied) => machine.taken(now_ns, number),
+        PostedEnd::Failed(code) => {
+            machine.refused(now_ns, number, failure_of(code));
+            // It was taken before.
+            machine.unanswered(now_ns, number, failure_of(code));
+        }
+    }
+}
+
+/// What a code of the own node means for the caller on the other one.
+fn failure_of(code: Code) -> Failure {
+    match code {
+        Code::DstDied | Code::DeadSrcDst | Code::SrcDied => Failure::Died,
+        Code::Endpoint | Code::Range | Code::NotBind => Failure::NoEndpoint,
+        Code::CallDenied | Code::TrapDenied => Failure::Denied,
+        Code::Locked => Failure::Locked,
+        Code::PeerBroke => Failure::Broke,
+        Code::NoMem | Code::Again | Code::NoPayload => Failure::Overload,
+        _ => Failure::State,
+    }
+}
+
+fn endpoint(vm: i32, address: i32) -> Option<EndpointId> {
+    Some(EndpointId::new(u16::try_from(vm).ok()?, Address(address)))
+}

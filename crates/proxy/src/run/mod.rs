@@ -1,0 +1,254 @@
+//! `m3-proxy run`: the proxy of a node, at work.
+//!
+//! ```text
+//!   daemon ─ events ─┐                                  ┌─ connections to other nodes
+//!   links ── local: stand-ins ── machine (m3ipc-fabric) ── network
+//! ```
+//!
+//! One thread, one `poll` over all descriptors. The machine decides; `local` and `network` carry
+//! out. A life of the proxy ends with its daemon: the calls of other nodes end with their truth,
+//! and a new life begins with the next daemon.
+
+mod config;
+mod local;
+mod network;
+
+pub use config::{Config, ConfigError};
+
+use crate::transport::tls::Tls;
+use crate::transport::{Limits, Transport};
+use local::Local;
+use m3ipc::nodes::Proxy;
+use m3ipc::{Code, NodeError};
+use m3ipc_fabric::{Action, Incarnation, Machine, NodeId, Settings};
+use network::{Clock, Network};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+/// The time that a predecessor has to leave the daemon.
+const PREDECESSOR: Duration = Duration::from_secs(3);
+/// The pause between two attempts to find a daemon.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a proxy has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The files are wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The daemon refuses this proxy, or there is none.
+    #[error("the daemon of {directory}: {cause}")]
+    Daemon {
+        /// Its runtime directory.
+        directory: std::path::PathBuf,
+        /// The reason.
+        cause: NodeError,
+    },
+    /// The address cannot be used.
+    #[error(
+        "cannot listen at {address}: {cause}; end the program that has it, or change the address \
+         of the node in the registry"
+    )]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// The system's reason.
+        cause: io::Error,
+    },
+    /// The system does not wait for descriptors.
+    #[error("cannot wait for events: {0}")]
+    Poll(rustix::io::Errno),
+}
+
+/// Runs the proxy of a node. Returns only with an error.
+///
+/// # Errors
+/// [`RunError`]: nothing was begun, or the system refuses.
+pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
+    let tls = Tls::new(config.read_keys()?, Limits::default()).map_err(|cause| {
+        ConfigError::KeyPair { node: config.name.clone(), path: config.keys.clone(), cause }
+    })?;
+    let mut proxy = register_first(config)?;
+    loop {
+        Life::begin(config, proxy, Box::new(tls.clone()))?.live()?;
+        eprintln!("m3-proxy: the daemon has gone; waiting for the next one");
+        proxy = register_later(config);
+    }
+}
+
+/// Registers at the daemon. A predecessor that was killed may not have left yet.
+fn register_first(config: &Config) -> Result<Proxy, RunError> {
+    let until = Instant::now() + PREDECESSOR;
+    loop {
+        match Proxy::register(&config.runtime_directory, config.foreign()) {
+            Err(cause) if cause.code() == Code::RscBusy && Instant::now() < until => {
+                std::thread::sleep(PAUSE);
+            }
+            registered => {
+                let directory = config.runtime_directory.clone();
+                return registered.map_err(|cause| RunError::Daemon { directory, cause });
+            }
+        }
+    }
+}
+
+/// Registers at the next daemon, whenever that comes.
+fn register_later(config: &Config) -> Proxy {
+    let mut said = String::new();
+    loop {
+        std::thread::sleep(PAUSE);
+        match Proxy::register_again(&config.runtime_directory, config.foreign()) {
+            Ok(proxy) => return proxy,
+            Err(cause) => {
+                let why = cause.to_string();
+                if why != said {
+                    eprintln!("m3-proxy: {why}");
+                }
+                said = why;
+            }
+        }
+    }
+}
+
+/// A number above that of each earlier life, if the clock was not set back.
+fn incarnation() -> Incarnation {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Incarnation(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// The proxy from its registration to the end of the daemon.
+struct Life<'a> {
+    config: &'a Config,
+    clock: Clock,
+    machine: Machine,
+    local: Local,
+    network: Network,
+}
+
+impl<'a> Life<'a> {
+    fn begin(
+        config: &'a Config,
+        proxy: Proxy,
+        transport: Box<dyn Transport>,
+    ) -> Result<Self, RunError> {
+        let clock = Clock::begin();
+        let owners = config.registry.owners.clone();
+        let peers = config.peers().map(|node| node.id);
+        let machine = Machine::new(
+            &config.registry.cluster,
+            config.own.id,
+            incarnation(),
+            owners.clone(),
+            peers,
+            Settings::default(),
+        );
+        let network = Network::listen(config, transport, Instant::now())
+            .map_err(|cause| RunError::Listen { address: config.own.address, cause })?;
+        let others = config.peers().count();
+        let (name, address) = (&config.name, config.own.address);
+        eprintln!("m3-proxy: node {name} listens at {address}, and knows {others} others");
+        let local = Local::new(proxy, owners, config.own.id);
+        Ok(Self { config, clock, machine, local, network })
+    }
+
+    /// Works until the daemon ends.
+    fn live(mut self) -> Result<(), RunError> {
+        while self.step().is_ok() {
+            self.wait()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), NodeError> {
+        let now = Instant::now();
+        self.network.step(&mut self.machine, &self.clock, now);
+        self.machine.tick(self.clock.now_ns());
+        self.act()?;
+        self.local.step(&mut self.machine, &self.clock)?;
+        self.act()?;
+        self.network.transmit(&mut self.machine, &self.clock, now);
+        // What a connection had no room for may have ended a session.
+        self.act()
+    }
+
+    /// Waits for an event or the next deadline.
+    fn wait(&self) -> Result<(), RunError> {
+        let machine = self.machine.next_timeout_ns().map(|at_ns| self.clock.at(at_ns));
+        let all = [machine, self.network.deadline(), self.local.deadline()];
+        let limit = all.into_iter().flatten().min();
+        let limit = limit.map(|at| at.saturating_duration_since(Instant::now()));
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let network = self.network.descriptors().map(|(descriptor, writes)| {
+            let out = if writes { PollFlags::OUT } else { PollFlags::empty() };
+            PollFd::from_borrowed_fd(descriptor, PollFlags::IN | out)
+        });
+        let local = self.local.descriptors();
+        let local = local.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+        let mut descriptors: Vec<PollFd<'_>> = network.chain(local).collect();
+        match poll(&mut descriptors, limit.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(RunError::Poll(errno)),
+        }
+    }
+
+    /// Carries out what the machine has decided.
+    fn act(&mut self) -> Result<(), NodeError> {
+        while let Some(action) = self.machine.poll_action() {
+            self.carry_out(action)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, action: Action) -> Result<(), NodeError> {
+        let Self { machine, clock, local, .. } = self;
+        match action {
+            Action::Ended { call, outcome } => local.ended(call, outcome),
+            Action::RequestTaken { call } => local.request_taken(call),
+            Action::Deliver { delivery, from, to, kind, content } => {
+                local.deliver(delivery, (from, to), kind, content, machine, clock);
+            }
+            Action::Withdraw { delivery } => local.withdraw(delivery, machine, clock),
+            Action::Abandon { delivery } => local.abandon(delivery),
+            Action::Notify { from, to, .. } => local.notify(from, to),
+            Action::Bound { endpoint } => local.remote_bound(endpoint),
+            Action::Died { endpoint } => local.remote_died(endpoint),
+            Action::Room { node } => local.room(node),
+            Action::NodeUp { node, .. } => {
+                let name = self.name_of(node);
+                eprintln!("m3-proxy: node {name} can be reached");
+                self.local.node_up(&name)?;
+            }
+            Action::NodeLost { node, cause } => {
+                let name = self.name_of(node);
+                eprintln!("m3-proxy: node {name} cannot be reached any more ({cause:?})");
+                self.local.node_lost(node, &name, cause)?;
+            }
+            Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
+            Action::Refused { node, by_peer, why, .. } => {
+                let name = self.name_of(node);
+                let who = if by_peer { "refuses this node" } else { "is refused" };
+                eprintln!("m3-proxy: node {name} {who}: {}", explain(why));
+            }
+        }
+        Ok(())
+    }
+
+    fn name_of(&self, node: NodeId) -> String {
+        let entry = self.config.registry.nodes.iter().find(|entry| entry.id == node);
+        entry.map_or_else(|| node.0.to_string(), |entry| entry.name.clone())
+    }
+}
+
+/// What to do about a refused connection.
+fn explain(why: m3ipc_fabric::RefusalCode) -> &'static str {
+    use m3ipc_fabric::RefusalCode;
+    match why {
+        RefusalCode::Version => "the proxies are of different releases; install one release",
+        RefusalCode::Identity => "the cluster or the node differs; give all nodes one registry",
+        RefusalCode::Claims => "the ranges of slots differ; give all nodes one registry",
+        RefusalCode::Stale => "its clock was set back; set the clock, and start that proxy again",
+        RefusalCode::SecondIncarnation => "a second proxy has this node's name; end one of them",
+        RefusalCode::Broke => "it broke the rules of the protocol; install one release",
+    }
+}

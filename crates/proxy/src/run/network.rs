@@ -1,0 +1,293 @@
+//! The connections of a proxy: one with each other node. The node of the lower id connects.
+
+use super::config::Config;
+use crate::NodeName;
+use crate::transport::{Connection, Listener, Sent, Transport};
+use m3ipc_fabric::{ConnectionId, Lane, Machine, NodeId};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// The first and the longest pause before another attempt to connect.
+const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+/// Connections that may be in their handshake at once; each takes memory.
+const STRANGERS_MAX: usize = 64;
+/// The pause after a connection that could not be accepted.
+const NO_ACCEPT: Duration = Duration::from_millis(500);
+
+/// The reason that a peer gets when the machine closes a connection.
+const CLOSED: crate::transport::Reason = crate::transport::Reason(1);
+
+struct Wire {
+    connection: Box<dyn Connection>,
+    /// The node, once it is proven and the machine knows the connection.
+    node: Option<NodeId>,
+    /// A packet for which the connection had no room.
+    waiting: Option<Vec<u8>>,
+}
+
+struct Peer {
+    id: NodeId,
+    name: NodeName,
+    address: SocketAddr,
+    /// The connection that this side made.
+    dialled: Option<ConnectionId>,
+    next_dial: Instant,
+    pause: Duration,
+    /// Whether the last attempt failed, and the log says so.
+    has_complained: bool,
+}
+
+/// All connections of a proxy.
+pub struct Network {
+    transport: Box<dyn Transport>,
+    listener: Box<dyn Listener>,
+    own: NodeId,
+    peers: Vec<Peer>,
+    wires: BTreeMap<ConnectionId, Wire>,
+    last: u64,
+    /// When to accept again, after a failure.
+    next_accept: Option<Instant>,
+    frame: Vec<u8>,
+}
+
+impl Network {
+    /// Listens at the address of the own node.
+    ///
+    /// # Errors
+    /// The address cannot be used.
+    pub fn listen(
+        config: &Config,
+        transport: Box<dyn Transport>,
+        now: Instant,
+    ) -> io::Result<Self> {
+        let listener = transport.listen(config.own.address)?;
+        let peers = config.peers().filter_map(|node| {
+            Some(Peer {
+                id: node.id,
+                // The configuration has checked the names.
+                name: NodeName::new(&node.name).ok()?,
+                address: node.address,
+                dialled: None,
+                next_dial: now,
+                pause: PAUSES[0],
+                has_complained: false,
+            })
+        });
+        let (peers, own) = (peers.collect(), config.own.id);
+        let (wires, frame) = (BTreeMap::new(), Vec::new());
+        Ok(Self { transport, listener, own, peers, wires, last: 0, next_accept: None, frame })
+    }
+
+    /// The descriptors to poll, and whether each one shall tell that it takes bytes.
+    pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        let wires = self.wires.values().map(|wire| {
+            let connection = &wire.connection;
+            (connection.as_fd(), connection.wants_write() || wire.waiting.is_some())
+        });
+        let listener = self.next_accept.is_none().then(|| (self.listener.as_fd(), false));
+        listener.into_iter().chain(wires)
+    }
+
+    /// When [`Network::step`] is due without an event.
+    pub fn deadline(&self) -> Option<Instant> {
+        let dials = self.peers.iter().filter(|peer| self.dials(peer)).map(|peer| peer.next_dial);
+        let wires = self.wires.values().filter_map(|wire| wire.connection.deadline());
+        wires.chain(dials).chain(self.next_accept).min()
+    }
+
+    fn dials(&self, peer: &Peer) -> bool {
+        self.own < peer.id && peer.dialled.is_none()
+    }
+
+    fn add(&mut self, connection: Box<dyn Connection>) -> ConnectionId {
+        self.last += 1;
+        let id = ConnectionId(self.last);
+        self.wires.insert(id, Wire { connection, node: None, waiting: None });
+        id
+    }
+
+    /// Reads, accepts and connects.
+    pub fn step(&mut self, machine: &mut Machine, clock: &Clock, now: Instant) {
+        self.accept(now);
+        self.dial(now);
+        let ids: Vec<ConnectionId> = self.wires.keys().copied().collect();
+        for id in ids {
+            self.read(id, machine, clock, now);
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        if self.next_accept.is_some_and(|at| at > now) {
+            return;
+        }
+        self.next_accept = None;
+        loop {
+            match self.listener.accept(now) {
+                Ok(Some(connection)) => {
+                    let strangers = self.wires.values().filter(|wire| wire.node.is_none()).count();
+                    if strangers < STRANGERS_MAX {
+                        self.add(connection);
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    eprintln!("m3-proxy: cannot accept a connection: {error}");
+                    self.next_accept = Some(now + NO_ACCEPT);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn dial(&mut self, now: Instant) {
+        for at in 0..self.peers.len() {
+            let peer = &self.peers[at];
+            if !self.dials(peer) || peer.next_dial > now {
+                continue;
+            }
+            let made = self.transport.connect(&peer.name, peer.address, now);
+            let made = made.map(|connection| self.add(connection));
+            let peer = &mut self.peers[at];
+            match made {
+                Ok(id) => peer.dialled = Some(id),
+                Err(error) => peer.failed(now, &error.to_string()),
+            }
+        }
+    }
+
+    fn read(&mut self, id: ConnectionId, machine: &mut Machine, clock: &Clock, now: Instant) {
+        loop {
+            let Some(wire) = self.wires.get_mut(&id) else { return };
+            let mut frame = std::mem::take(&mut self.frame);
+            let received = wire.connection.receive(&mut frame, now);
+            if wire.node.is_none()
+                && let Some(name) = wire.connection.peer()
+            {
+                let Some(peer) = self.peers.iter_mut().find(|peer| peer.name == *name) else {
+                    eprintln!("m3-proxy: {name} has a certificate, and no entry in the registry");
+                    wire.connection.close(CLOSED);
+                    self.wires.remove(&id);
+                    return;
+                };
+                wire.node = Some(peer.id);
+                (peer.pause, peer.has_complained) = (PAUSES[0], false);
+                machine.connected(clock.now_ns(), peer.id, id);
+            }
+            let node = wire.node;
+            match received {
+                Ok(true) => {
+                    if let Some(node) = node {
+                        machine.received(clock.now_ns(), node, id, &frame);
+                    }
+                    self.frame = frame;
+                }
+                Ok(false) => {
+                    self.frame = frame;
+                    return;
+                }
+                Err(end) => {
+                    self.frame = frame;
+                    return self.ended(id, &end.to_string(), machine, clock, now);
+                }
+            }
+        }
+    }
+
+    fn ended(
+        &mut self,
+        id: ConnectionId,
+        why: &str,
+        machine: &mut Machine,
+        clock: &Clock,
+        now: Instant,
+    ) {
+        let Some(wire) = self.wires.remove(&id) else { return };
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
+            peer.dialled = None;
+            peer.failed(now, why);
+        } else {
+            eprintln!("m3-proxy: a connection of another node has ended: {why}");
+        }
+        if let Some(node) = wire.node {
+            machine.disconnected(clock.now_ns(), node, id);
+        }
+    }
+
+    /// Closes a connection that the machine knows no longer.
+    pub fn close(&mut self, id: ConnectionId, now: Instant) {
+        let Some(mut wire) = self.wires.remove(&id) else { return };
+        wire.connection.close(CLOSED);
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
+            peer.dialled = None;
+            peer.next_dial = now + peer.pause;
+        }
+    }
+
+    /// Gives the connections what the machine has for them, as far as they take it.
+    pub fn transmit(&mut self, machine: &mut Machine, clock: &Clock, now: Instant) {
+        for wire in self.wires.values_mut() {
+            if let Some(packet) = wire.waiting.take()
+                && let Ok(Sent::Full) = wire.connection.send(&packet, now)
+            {
+                wire.waiting = Some(packet);
+            }
+        }
+        for at in 0..self.peers.len() {
+            let node = self.peers[at].id;
+            for lane in Lane::ALL {
+                while !self.is_full(node)
+                    && let Some(packet) = machine.poll_transmit(clock.now_ns(), node, lane)
+                {
+                    // The machine learns of the end of a connection from its next `read`.
+                    let Some(wire) = self.wires.get_mut(&packet.connection) else { continue };
+                    if let Ok(Sent::Full) = wire.connection.send(&packet.bytes, now) {
+                        wire.waiting = Some(packet.bytes);
+                    }
+                }
+            }
+        }
+        self.wires.values_mut().for_each(|wire| wire.connection.flush());
+    }
+
+    fn is_full(&self, node: NodeId) -> bool {
+        let mut wires = self.wires.values();
+        wires.any(|wire| wire.node == Some(node) && wire.waiting.is_some())
+    }
+}
+
+impl Peer {
+    fn failed(&mut self, now: Instant, why: &str) {
+        if !std::mem::replace(&mut self.has_complained, true) {
+            eprintln!("m3-proxy: no connection with {} at {}: {why}", self.name, self.address);
+        }
+        self.next_dial = now + self.pause;
+        self.pause = PAUSES[1].min(self.pause * 2);
+    }
+}
+
+/// The time as the machine counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Nanoseconds since the begin, plus one.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX - 1) + 1
+    }
+
+    /// The instant of a time of the machine.
+    #[must_use]
+    pub fn at(&self, ns: u64) -> Instant {
+        self.0 + Duration::from_nanos(ns)
+    }
+}

@@ -1,0 +1,64 @@
+//! Frames between the daemon and the proxy of its node.
+
+use serde::{Deserialize, Serialize};
+
+/// The most ranges of one registration.
+pub const FOREIGN_RANGES_MAX: usize = 512;
+
+/// Slots of another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignRange {
+    /// The VM.
+    pub vm: i32,
+    /// The first slot.
+    pub first: i32,
+    /// The last slot.
+    pub last: i32,
+    /// The name of the node.
+    pub node: String,
+}
+
+/// A request of a proxy. Root and the user of the daemon may be the proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodesRequest {
+    /// Makes this connection the proxy of the node; these are all slots of other nodes. Reply:
+    /// `Done`, behind an event for each bound endpoint.
+    Register(Vec<ForeignRange>),
+    /// A node can be reached, or not. Reply: `Done`.
+    Reachable {
+        /// Its name.
+        node: String,
+        /// Whether it can be reached.
+        reachable: bool,
+    },
+    /// Binds a stand-in for an endpoint of another node, on a connection of its own. Reply: as for
+    /// [`Request::Bind`](crate::Request::Bind).
+    StandIn {
+        /// The VM.
+        vm: i32,
+        /// The address of the endpoint.
+        address: i32,
+    },
+    /// The endpoint of this stand-in has died: its peers learn that, and not that its node is out
+    /// of reach. Reply: `Done`.
+    Died,
+}
+
+/// An event for a proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NodesEvent {
+    /// An endpoint was bound.
+    Bound {
+        /// Its VM.
+        vm: i32,
+        /// Its address.
+        address: i32,
+    },
+    /// An endpoint has ended. Its peers have their events already.
+    Ended {
+        /// Its VM.
+        vm: i32,
+        /// Its address.
+        address: i32,
+    },
+}

@@ -1,0 +1,186 @@
+//! Two nodes on one machine for one test: `alpha` and `beta`, one VM, two proxies over TLS.
+//!
+//! | node | slots |
+//! |---|---|
+//! | alpha | -35 to 9, 29 to 99 |
+//! | beta | 10 to 28, 100 to 199 |
+
+use m3ipc::{Address, Vm, VmConfig};
+use m3ipc_proxy::{NodeName, keys};
+use m3ipc_test_fixture::{NodeFixture, program, until};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// The id of the VM on both nodes.
+pub const VM: i32 = 3;
+
+/// A process that dies with the test.
+#[derive(Debug)]
+pub struct Process(Child, Option<BufReader<ChildStdout>>);
+
+impl Process {
+    /// Starts `m3-tests-nodes` with these words.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start(words: &[&str]) -> Self {
+        let mut command = Command::new(program("m3-tests-nodes"));
+        // A proxy revives a killed daemon.
+        command.env("M3_DAEMON", program("m3-tests-daemon"));
+        command.env("M3_TESTS_OWNER", std::process::id().to_string());
+        let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let output = child.stdout.take().map(BufReader::new);
+        Self(child, output)
+    }
+
+    /// Its next line.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        let read = self.1.as_mut().map(|output| output.read_line(&mut line));
+        assert!(read.is_some_and(|read| read.is_ok()), "the output is text");
+        line.trim().to_owned()
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
+    /// Its open descriptors.
+    #[must_use]
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// One node: its daemon, its VM, its proxy.
+#[derive(Debug)]
+pub struct OneNode {
+    /// The daemon.
+    pub fixture: NodeFixture,
+    /// The VM.
+    pub vm: Vm,
+    /// The proxy.
+    pub proxy: Process,
+    config: PathBuf,
+}
+
+impl OneNode {
+    fn new(directory: &Path, name: &str) -> Self {
+        let fixture = NodeFixture::new(name);
+        let config = directory.join(format!("{name}.toml"));
+        let text = format!(
+            "node = \"{name}\"\nregistry = \"nodes.toml\"\nkeys = \"keys\"\nruntime_dir = {:?}\n",
+            fixture.directory()
+        );
+        std::fs::write(&config, text).expect("a test may write there");
+        let vm = fixture.node().vm_init(&VmConfig::new("shop").id(VM)).expect("a fresh VM");
+        let proxy = start_proxy(&config);
+        Self { fixture, vm, proxy, config }
+    }
+
+    /// Starts the proxy again, after a kill.
+    pub fn restart_proxy(&mut self) {
+        self.proxy.kill();
+        self.proxy = start_proxy(&self.config);
+    }
+
+    /// Starts an ordinary program of this node, and waits until it is bound.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[must_use]
+    pub fn program(&self, role: &str, slot: i32) -> Process {
+        let directory = self.fixture.directory().to_str().expect("a text");
+        let mut process = Process::start(&[role, directory, "shop", &slot.to_string()]);
+        assert_eq!(process.line(), "bound");
+        process
+    }
+
+    /// Whether a program of this node can call the endpoint.
+    #[must_use]
+    pub fn knows(&self, address: Address) -> bool {
+        let listed = self.fixture.node().endpoints(VM);
+        listed.is_ok_and(|all| all.iter().any(|endpoint| endpoint.address == address.0))
+    }
+
+    /// Waits until a program of this node can call the endpoint.
+    pub fn await_endpoint(&self, address: Address) {
+        until("the endpoint is known here", || self.knows(address));
+    }
+}
+
+fn start_proxy(config: &Path) -> Process {
+    Process::start(&["proxy", config.to_str().expect("a text")])
+}
+
+/// Two nodes.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The node of the clients.
+    pub alpha: OneNode,
+    /// The node of the servers.
+    pub beta: OneNode,
+    directory: PathBuf,
+}
+
+impl Cluster {
+    /// Starts two nodes.
+    ///
+    /// # Panics
+    /// If one of them does not start.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let directory =
+            std::env::temp_dir().join(format!("m3-nodes-{}-{name}", std::process::id()));
+        let names = ["alpha", "beta"].map(|name| NodeName::new(name).expect("a name"));
+        keys::make(&directory.join("keys"), &names).expect("keys can be made");
+        let [a, b] = free_ports();
+        let registry = format!(
+            "cluster = \"test\"\n\
+             [[node]]\nid = 1\nname = \"alpha\"\naddress = \"127.0.0.1:{a}\"\n\
+             [[node]]\nid = 2\nname = \"beta\"\naddress = \"127.0.0.1:{b}\"\n\
+             [[vm]]\nid = {VM}\nname = \"shop\"\n\
+             slots = {{ alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 199]] }}\n"
+        );
+        std::fs::write(directory.join("nodes.toml"), registry).expect("a test may write there");
+        let alpha = OneNode::new(&directory, "alpha");
+        let beta = OneNode::new(&directory, "beta");
+        Self { alpha, beta, directory }
+    }
+
+    /// The directory of the configuration.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Two ports of loopback that nobody has.
+fn free_ports() -> [u16; 2] {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|it| it.local_addr().expect("it listens").port())
+}

@@ -1,0 +1,60 @@
+//! The processes of the tests: `m3-tests-nodes ROLE ...`.
+//!
+//! The proxy is that of the product. The servers are ordinary programs: they know nothing of nodes.
+
+use m3ipc::{Endpoint, Node, Source};
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // No process outlives its test.
+    let _ = m3ipc_sys::die_with_parent();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match &words[..] {
+        ["proxy", config] => {
+            let config = m3ipc_proxy::run::Config::read(Path::new(config));
+            let Err(error) = config.map_err(Into::into).and_then(|it| m3ipc_proxy::run::run(&it));
+            eprintln!("m3-tests-nodes: {error}");
+            ExitCode::FAILURE
+        }
+        [role, directory, vm, slot] => {
+            let node = Node::find(Path::new(directory)).expect("the daemon runs");
+            let mut node = node;
+            let vm = node.vm_named(vm).expect("the VM runs");
+            let endpoint = vm.bind(slot.parse().expect("a slot")).expect("the slot is free");
+            println!("bound");
+            serve(role, endpoint);
+            ExitCode::SUCCESS
+        }
+        _ => ExitCode::from(2),
+    }
+}
+
+fn serve(role: &str, mut endpoint: Endpoint) {
+    match role {
+        // Answers each request with its own content, and the next type.
+        "echo" => loop {
+            let Ok((request, bytes)) = endpoint.receive_bytes(Source::Any, None) else { return };
+            let mut answer = request.message;
+            answer.m_type += 1;
+            if request.is_request {
+                let _ = endpoint.reply_long(request.message.source, &answer, &bytes);
+            }
+        },
+        // Takes one message and does nothing more.
+        "silent" => {
+            let _ = endpoint.receive(Source::Any);
+            println!("taken");
+            wait();
+        }
+        // Takes nothing.
+        _ => wait(),
+    }
+}
+
+/// Waits for the end of the input.
+fn wait() {
+    let _ = std::io::stdin().read(&mut [0]);
+}
