@@ -45,6 +45,7 @@ const TABLE: &[Row] = &[
     low("m3ipc", BELOW),
     high("m3ipc-daemon", &[]),
     high("m3ipc-calls", &[]),
+    high("m3ipc-supervise", &[]),
     high("m3ipc-sockets", &[]),
     high("m3ipc-capi", &["m3ipc-sockets"]),
     high("m3ipc-python", &[]),

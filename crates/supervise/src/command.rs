@@ -1,0 +1,111 @@
+//! The command line of `m3-supervise`.
+
+use crate::config::{Config, ConfigError};
+use crate::launcher::{self, Launch};
+use crate::services::{self, Services};
+use crate::supervisor::Supervisor;
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Starts services under names, and restarts them.
+///
+/// `m3 supervise` executes `m3-supervise run`, and `m3 services` executes `m3-supervise services`.
+#[derive(Parser, Debug)]
+#[command(name = "m3-supervise", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 success; 1 the operation failed; 2 wrong usage or a wrong file.";
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Run(Run),
+    Services(Services),
+    #[command(hide = true)]
+    StartService(Launch),
+}
+
+/// Supervise the services of a file until SIGTERM. SIGHUP reads the file again.
+///
+/// Example: m3 supervise services.toml
+#[derive(Args, Debug)]
+struct Run {
+    /// The file of services: man 5 services.toml.
+    file: PathBuf,
+    /// Check the file, and start nothing.
+    #[arg(long)]
+    check: bool,
+    /// Runtime directory of the node.
+    #[arg(long, value_name = "DIR")]
+    runtime_dir: Option<PathBuf>,
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit_code: u8,
+    text: String,
+}
+
+impl Failure {
+    /// An operation failed.
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        Self { exit_code: 1, text: text.into() }
+    }
+
+    /// The arguments or the file are wrong.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self { exit_code: 2, text: text.into() }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+/// Runs the program with these arguments, of which the first one is its name.
+pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let command = match CommandLine::try_parse_from(words) {
+        Ok(line) => line.command,
+        Err(refused) => {
+            // A closed output leaves no other channel.
+            let _ = refused.print();
+            return ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(2));
+        }
+    };
+    let done = match command {
+        Command::StartService(launch) => return launcher::run(&launch),
+        Command::Run(args) => supervise(args),
+        Command::Services(args) => services::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            say(&failure.text);
+            ExitCode::from(failure.exit_code)
+        }
+    }
+}
+
+fn supervise(args: Run) -> Result<(), Failure> {
+    let config = Config::read(&args.file)?;
+    if args.check {
+        say(&format!("{}: {} services, no errors", args.file.display(), config.services.len()));
+        return Ok(());
+    }
+    let supervisor = Supervisor::open(&args.file, config, args.runtime_dir);
+    supervisor.and_then(Supervisor::run).map_err(Failure::failed)
+}
+
+/// Writes a line to standard error. A closed one leaves no other channel.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "m3-supervise: {line}");
+}
