@@ -1,12 +1,13 @@
 //! The command line of `m3-supervise`.
 
-use crate::config::{Config, ConfigError};
+use crate::config;
+use crate::failure::Failure;
 use crate::launcher::{self, Launch};
+use crate::log::say;
 use crate::services::{self, Services};
 use crate::supervisor::Supervisor;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,31 +47,6 @@ struct Run {
     runtime_dir: Option<PathBuf>,
 }
 
-/// Why a command failed.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    exit_code: u8,
-    text: String,
-}
-
-impl Failure {
-    /// An operation failed.
-    pub(crate) fn failed(text: impl Into<String>) -> Self {
-        Self { exit_code: 1, text: text.into() }
-    }
-
-    /// The arguments or the file are wrong.
-    pub(crate) fn usage(text: impl Into<String>) -> Self {
-        Self { exit_code: 2, text: text.into() }
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
 /// Runs the program with these arguments, of which the first one is its name.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     let command = match CommandLine::try_parse_from(words) {
@@ -89,23 +65,18 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            say(&failure.text);
-            ExitCode::from(failure.exit_code)
+            say(failure.text());
+            ExitCode::from(failure.exit_code())
         }
     }
 }
 
 fn supervise(args: Run) -> Result<(), Failure> {
-    let config = Config::read(&args.file)?;
+    let config = config::read(&args.file)?;
     if args.check {
         say(&format!("{}: {} services, no errors", args.file.display(), config.services.len()));
         return Ok(());
     }
     let supervisor = Supervisor::open(&args.file, config, args.runtime_dir);
     supervisor.and_then(Supervisor::run).map_err(Failure::failed)
-}
-
-/// Writes a line to standard error. A closed one leaves no other channel.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "m3-supervise: {line}");
 }

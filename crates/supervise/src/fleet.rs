@@ -6,8 +6,8 @@
 //! - A service is told to stop when no process of a service that needs it is left.
 //! - A service that needs another one learns of its restart, as its file says.
 
-use crate::config::{Spec, WhenNeedsRestart};
 use crate::policy::{Action, Event, Machine, Ns, State};
+use crate::spec::{Spec, WhenNeedsRestart};
 use std::collections::BTreeMap;
 
 /// An action for a service.

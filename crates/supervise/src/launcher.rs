@@ -1,8 +1,8 @@
 //! The process of a service before its program runs.
 //!
 //! It asks the kernel for SIGKILL at the death of the supervisor, gives the signals back that the
-//! supervisor blocks, binds itself to its slot, and executes the program. So the supervisor needs no
-//! code between fork and exec, and no unsafe code.
+//! supervisor blocks, binds itself to its slot, and executes the program. So the supervisor needs
+//! no code between fork and exec, and no unsafe code.
 
 use clap::Args;
 use m3ipc::{Address, BindError, Node};
@@ -39,7 +39,7 @@ pub fn run(args: &Launch) -> ExitCode {
     match launch(args) {
         Ok(never) => match never {},
         Err(why) => {
-            crate::command::say(&format!("{}: {why}", args.service));
+            crate::log::say(&format!("{}: {why}", args.service));
             ExitCode::from(CANNOT_RUN)
         }
     }

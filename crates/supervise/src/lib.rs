@@ -9,7 +9,8 @@
 //!       ├ processes  children: start, signal, reap
 //!       ├ systemd    the protocol of sd_notify(3)
 //!       └ fleet      all services together (pure)
-//!           └ policy    the life of one service (pure);  config: the file
+//!           └ policy    the life of one service (pure)
+//! config ── reads the file;  spec: services as the file describes them
 //! ```
 //!
 //! # The design in short
@@ -29,11 +30,14 @@
 
 pub mod command;
 pub mod config;
+mod failure;
 pub mod fleet;
 mod launcher;
+mod log;
 pub mod policy;
 mod processes;
 mod requests;
 mod services;
+pub mod spec;
 mod supervisor;
 mod systemd;

@@ -491,7 +491,7 @@ impl Machine {
 pub(crate) fn seconds(ns: Ns) -> String {
     match ns {
         0..1_000_000_000 => format!("{} ms", ns / 1_000_000),
-        _ if ns % 1_000_000_000 == 0 => format!("{} s", ns / 1_000_000_000),
+        _ if ns.is_multiple_of(1_000_000_000) => format!("{} s", ns / 1_000_000_000),
         _ => format!("{}.{} s", ns / 1_000_000_000, ns % 1_000_000_000 / 100_000_000),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A number is used only until its process is reaped, so it never names a stranger.
 
-use crate::config::Program;
 use crate::policy::Exit;
+use crate::spec::Program;
 use crate::systemd;
 use m3ipc::Address;
 use m3ipc_sys::{ProcessExit, Signal};

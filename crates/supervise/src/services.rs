@@ -1,6 +1,6 @@
 //! `m3 services`: asks a supervisor, and prints its answer.
 
-use crate::command::Failure;
+use crate::failure::Failure;
 use crate::policy::seconds;
 use crate::requests::{Answer, Request, ServiceInfo};
 use clap::{Args, ValueEnum};
@@ -62,7 +62,7 @@ pub fn run(args: &Services) -> Result<(), Failure> {
         Answer::Refused(why) => Err(Failure::failed(why)),
         Answer::Done(what) => print(&[what]),
         Answer::Services(services) if args.json => {
-            let lines = services.iter().map(|service| serde_json::to_string(service));
+            let lines = services.iter().map(serde_json::to_string);
             let lines: Result<Vec<String>, _> = lines.collect();
             print(&lines.map_err(|error| Failure::failed(error.to_string()))?)
         }

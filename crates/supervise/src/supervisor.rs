@@ -6,12 +6,13 @@
 mod held_names;
 mod node;
 
-use crate::command::say;
-use crate::config::{Config, ReadyBy, Spec};
+use crate::config;
 use crate::fleet::{Changes, Fleet, Order};
+use crate::log::say;
 use crate::policy::{Action, Event, Ns, State};
 use crate::processes::{Place, Processes};
 use crate::requests::{Answer, Request, ServiceInfo};
+use crate::spec::{Config, ReadyBy, Spec};
 use crate::systemd::Manager;
 use held_names::HeldNames;
 use m3ipc::{Call, Endpoint, Identity, ReceiveError, Source, Timeout};
@@ -202,7 +203,7 @@ impl Supervisor {
     /// Reads the file again. An error leaves everything as it is.
     fn reload(&mut self) -> Result<Changes, String> {
         self.manager.reloading(monotonic_ns());
-        let read = Config::read(&self.path).map_err(|error| error.to_string());
+        let read = config::read(&self.path).map_err(|error| error.to_string());
         let config = read.and_then(|new| {
             let same = (&new.vm, new.slot, &new.name, new.vm_ends_with_supervisor)
                 == (

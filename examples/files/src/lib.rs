@@ -18,8 +18,8 @@
 //!
 //! # Limits
 //!
-//! A client that dies between its blocks and the name leaves blocks that no name has. The log of the
-//! names grows with each change.
+//! A client that dies between its blocks and the name leaves blocks that no name has. The log of
+//! the names grows with each change.
 #![forbid(unsafe_code)]
 
 pub mod cache;

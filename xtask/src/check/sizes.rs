@@ -24,7 +24,7 @@ const MB: u64 = 1_000_000;
 const LIMITS: &[(&str, u64)] = &[
     ("bin/m3", 6 * MB),
     ("bin/m3d", 5 * MB),
-    ("bin/m3-supervise", 4 * MB),
+    ("bin/m3-supervise", 5 * MB),
     ("lib/libm3ipc.so", 2 * MB),
 ];
 

@@ -1,7 +1,7 @@
 //! What a table cannot say alone: names, slots and needs of all services together.
 
-use super::Wrong;
 use super::form::Service;
+use super::wrong::Wrong;
 use std::collections::BTreeMap;
 use toml::Spanned;
 

@@ -3,10 +3,11 @@
 
 use super::*;
 use crate::policy::{Ping, Restart};
+use crate::spec::{ReadyBy, WhenNeedsRestart};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let path = Path::new("/etc/services.toml");
-    Config::parse(text, path).map_err(|wrong| wrong.located(Path::new("services.toml"), text))
+    super::parse(text, path).map_err(|wrong| located(wrong, Path::new("services.toml"), text))
 }
 
 #[test]
@@ -106,6 +107,6 @@ fn an_error_has_a_line_and_a_next_step() {
     assert!(parse("vm = 'shop'\n").unwrap_err().to_string().contains("has no service"));
     assert!(parse("vm = ''\n").unwrap_err().to_string().starts_with("services.toml:1: "));
     assert!(parse("vm = \n").unwrap_err().to_string().starts_with("services.toml:1: "));
-    let absent = Config::read(Path::new("/nonexistent/services.toml")).unwrap_err();
+    let absent = read(Path::new("/nonexistent/services.toml")).unwrap_err();
     assert!(absent.to_string().contains("check the path"), "{absent}");
 }

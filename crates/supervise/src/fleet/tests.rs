@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::config::{Program, ReadyBy};
 use crate::policy::{Exit, Policy, Restart};
+use crate::spec::{Program, ReadyBy};
 
 const S: Ns = 1_000_000_000;
 

@@ -5,7 +5,7 @@
 //! client that repeats what was not taken reaches the service.
 
 use super::node::NodeSession;
-use crate::command::say;
+use crate::log::say;
 use crate::policy::Ns;
 use m3ipc::{Endpoint, SYSTEM, Source, Vm};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The node and the VM of the services, as the supervisor sees them.
 
-use crate::config::{Config, Program, ReadyBy};
+use crate::spec::{Config, Program, ReadyBy};
 use m3ipc::{
     Address, BindError, Endpoint, EndpointInfo, NameError, Node, NodeError, Vm, VmConfig, VmLife,
 };
