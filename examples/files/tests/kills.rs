@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 const WRITERS: u64 = 4;
 /// Names of each writer.
-const NAMES: u64 = 5;
+const NAMES: usize = 5;
 const SERVERS: [&str; 3] = ["storage", "cache", "names"];
 
 /// A supervisor, its node and its folder.
@@ -107,11 +107,11 @@ async fn write(
 ) -> Vec<u64> {
     let mut files = Files::of(client);
     let mut random = fastrand::Rng::with_seed(writer);
-    let mut last = vec![0; NAMES as usize];
+    let mut last = vec![0; NAMES];
     let mut write = 0;
     while Instant::now() < end {
-        let name = random.u64(0..NAMES);
-        let (path, at) = (format!("{writer}/{name}"), name as usize);
+        let at = random.usize(0..NAMES);
+        let (path, name) = (format!("{writer}/{at}"), at as u64);
         if random.u8(0..3) == 0 {
             let found = files.get(&path).await.unwrap();
             let wanted = (last[at] > 0).then(|| content(writer, name, last[at]));
@@ -130,9 +130,15 @@ async fn write(
 fn kill(service: &Service, end: Instant, seed: u64) -> BTreeMap<&'static str, u32> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut kills = BTreeMap::new();
+    let mut order = Vec::new();
     while Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(random.u64(0..150)));
-        let server = SERVERS[random.usize(0..SERVERS.len())];
+        std::thread::sleep(Duration::from_millis(random.u64(0..400)));
+        let server = order.pop().unwrap_or_else(|| {
+            // Each of them before one again.
+            order = SERVERS.to_vec();
+            random.shuffle(&mut order);
+            order.pop().unwrap()
+        });
         let process = service.pid(server).and_then(|pid| m3ipc_sys::open_process(pid).ok());
         if process.is_some_and(|it| m3ipc_sys::signal(it, m3ipc_sys::Signal::KILL).is_ok()) {
             *kills.entry(server).or_default() += 1;
