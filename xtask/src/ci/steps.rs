@@ -326,8 +326,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "files",
-        command: "cargo test -p m3ipc-test-fixture -p m3ipc-test-supervise -p m3ipc-files --bins \
-                  --test kills",
+        command: "cargo test -p m3ipc-test-fixture -p m3ipc-test-supervise -p m3ipc-files \
+                  --test programs --test supervise --test kills",
         env: &[("M3_FILES_SECONDS", "60")],
         after: &["test"],
         lock: "debug",
