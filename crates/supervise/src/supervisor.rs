@@ -202,7 +202,10 @@ impl Supervisor {
 
     /// Reads the file again. An error leaves everything as it is.
     fn reload(&mut self) -> Result<Changes, String> {
-        self.manager.reloading(monotonic_ns());
+        // A manager that waits for READY hears it when all services are up.
+        if self.was_up {
+            self.manager.reloading(monotonic_ns());
+        }
         let read = config::read(&self.path).map_err(|error| error.to_string());
         let config = read.and_then(|new| {
             let same = (&new.vm, new.slot, &new.name, new.vm_ends_with_supervisor)
@@ -226,7 +229,9 @@ impl Supervisor {
             Ok(changes) => say(&format!("reloaded: {}", text_of(changes))),
             Err(why) => say(&format!("not reloaded: {why}")),
         }
-        self.manager.ready();
+        if self.was_up {
+            self.manager.ready();
+        }
         reloaded
     }
 
