@@ -42,8 +42,14 @@ pub struct Args {
 }
 
 /// The packages of an installation.
-const PACKAGES: &[&str] =
-    &["m3ipc-cli", "m3ipc-daemon", "m3ipc-bench", "m3ipc-capi", "m3ipc-shim-preload"];
+const PACKAGES: &[&str] = &[
+    "m3ipc-cli",
+    "m3ipc-daemon",
+    "m3ipc-bench",
+    "m3ipc-supervise",
+    "m3ipc-capi",
+    "m3ipc-shim-preload",
+];
 
 /// Builds and installs.
 ///

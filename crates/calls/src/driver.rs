@@ -85,9 +85,13 @@ impl Driver {
     /// Polls once for everything. Whether it found anything.
     fn round(&mut self, has_waited: bool) -> Result<bool, ReceiveError> {
         self.give_plain_answers();
+        let before = self.endpoint.activity();
         self.poll_names();
         let sent = self.poll_trains() | self.post_trains();
-        Ok(self.receive(has_waited)? > 0 || sent)
+        let received = self.receive(has_waited)?;
+        // The end of a wait for a name may have been read after the look for it.
+        let may_be_named = !self.names.is_empty() && self.endpoint.activity() != before;
+        Ok(received > 0 || sent || may_be_named)
     }
 
     fn poll_names(&mut self) {

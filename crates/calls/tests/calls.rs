@@ -386,3 +386,33 @@ async fn a_shutdown_answers_a_plain_call_and_a_limit_refuses_it() {
     tokio::join!(server.shutdown(GRACE), async { end.notify_one() });
     assert_eq!(plain.await.unwrap(), [7; 1_000]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_wait_for_a_name_is_lost_beside_other_events() {
+    let node = m3ipc::test::node();
+    let (one, two) = node.pair();
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    let vm = node.vm().clone();
+    for round in 0..1_000 {
+        let waits: Vec<_> = (0..3)
+            .map(|name| {
+                let client = client.clone();
+                tokio::spawn(async move { client.wait_name(&format!("{round}/{name}")).await })
+            })
+            .collect();
+        let vm = vm.clone();
+        let named = tokio::task::spawn_blocking(move || {
+            let server = vm.bind_additional(None);
+            let mut server = server.unwrap();
+            (0..3).for_each(|name| server.name_attach(&format!("{round}/{name}")).unwrap());
+            server
+        });
+        let server = named.await.unwrap();
+        for wait in waits {
+            let found = tokio::time::timeout(Duration::from_secs(30), wait).await;
+            assert_eq!(found.expect("a lost wait").unwrap().unwrap(), server.address(), "{round}");
+        }
+        tokio::task::spawn_blocking(move || drop(server)).await.unwrap();
+    }
+    drop(one);
+}

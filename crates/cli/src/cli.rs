@@ -50,6 +50,8 @@ pub enum Command {
     #[command(subcommand)]
     Sock(command::sock::Sock),
     Run(command::run::Run),
+    Supervise(command::supervise::Supervise),
+    Services(command::supervise::Services),
     Doctor(command::doctor::Doctor),
     Bench(command::bench::Bench),
     /// Run the node daemon in the foreground.
@@ -85,6 +87,8 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Demo(args) => return command::demo::run(&args, out),
         Command::Doctor(args) => return command::doctor::run(&args, out),
         Command::Bench(args) => return command::bench::run(&args),
+        Command::Supervise(args) => return command::supervise::run(&args),
+        Command::Services(args) => return command::supervise::run_services(&args),
         Command::Daemon(args) => return Ok(m3ipc_daemon::run(&args)),
         Command::DemoProcess(process) => return crate::demo::process::run(&process),
         Command::Up(args) => command::up::run(&args, out),

@@ -15,6 +15,7 @@ pub mod ps;
 pub mod run;
 pub mod send;
 pub mod sock;
+pub mod supervise;
 pub mod target;
 pub mod trace;
 pub mod up;

@@ -7,7 +7,8 @@
 //!       ├ sock/*   programs whose sockets   output: lines or JSON;  error: messages, exit codes
 //!       │          use shared memory        view/*: text of messages, areas and wait chains
 //!       ├ trace/*  traced calls of a VM     launch: starts a daemon
-//!       ├ doctor/* checks of this machine   cpus: CPUs of this process
+//!       ├ doctor/* checks of this machine   other_program: executes m3-bench, m3-supervise
+//!       │                                   cpus: CPUs of this process
 //!       └ demo/*   the demonstration, in processes of its own
 //! ```
 //!
@@ -24,6 +25,7 @@ mod error;
 mod launch;
 mod lookup;
 mod options;
+mod other_program;
 mod output;
 mod payload;
 mod printable;

@@ -336,6 +336,36 @@ impl AsyncEndpoint {
         polled.map_err(|fail| WaitError::of(fail, NONE))
     }
 
+    /// A number that changes whenever this endpoint reads something that the daemon sent. Each poll
+    /// may read what an earlier poll looks for, and the descriptor is readable no more. So a
+    /// program that polls for names beside others repeats its round while the number changes.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, client) = node.pair();
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
+    /// let mut name = client.begin_name("stock");
+    /// while client.poll_name(&mut name)?.is_none() {
+    ///     let before = client.activity();
+    ///     # // The daemon registers the wait, and then the name comes.
+    ///     # let _ = server.name_attach("stock");
+    ///     let _message = client.try_receive_bytes(false);
+    ///     // The receive may have read the event of the name.
+    ///     if client.activity() == before {
+    ///         client.ready().await;
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn activity(&self) -> u64 {
+        self.endpoint.daemon_activity()
+    }
+
     /// Gives a wait for a name up.
     ///
     /// ```

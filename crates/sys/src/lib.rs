@@ -5,6 +5,7 @@
 //! its obligations in a `# Safety` section.
 
 mod checked_path;
+mod children;
 mod clock;
 mod copy_range;
 mod cpu;
@@ -33,10 +34,14 @@ mod poll;
 mod private_group;
 mod process;
 mod process_copy;
+mod signal_set;
 mod stream;
 mod user_ids;
 
 pub use checked_path::{CheckedPath, PathFault, repair_of_mode};
+pub use children::{
+    adopt_orphans, has_child_ended, parent_id, process_group, reap, reap_any, signal_group,
+};
 pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
 pub use copy_range::{CopySource, CopyTarget, lent_source, lent_target};
 pub use cpu::{current_cpu, pin_to, relax, request_time_slice, yield_cpu};
@@ -77,6 +82,7 @@ pub use process::{
 };
 pub use process_copy::{copy_from_process, copy_to_process, has_memory};
 pub use rustix::io::Errno;
+pub use signal_set::{SignalSet, unblock_signals};
 pub use stream::{
     Datagram, Direction, ReceiveFlags, bind_datagrams, bound_path, connect_datagrams, has_hung_up,
     packet_pair, receive_bytes, receive_datagram, send_bytes, set_nonblocking, shut_down,

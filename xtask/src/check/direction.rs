@@ -45,12 +45,14 @@ const TABLE: &[Row] = &[
     low("m3ipc", BELOW),
     high("m3ipc-daemon", &[]),
     high("m3ipc-calls", &[]),
+    high("m3ipc-supervise", &[]),
     high("m3ipc-sockets", &[]),
     high("m3ipc-capi", &["m3ipc-sockets"]),
     high("m3ipc-python", &[]),
     low("m3ipc-shim", &["m3ipc-link", "m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
     low("m3ipc-shim-preload", &["m3ipc-shim"]),
     high("m3ipc-cli", &["m3ipc-daemon", "m3ipc-sockets", "m3ipc-shim"]),
+    high("m3ipc-files", &["m3ipc-calls"]),
     high("m3ipc-bench", &["m3ipc-report", "m3ipc-sockets", "m3ipc-shim"]),
     low("m3ipc-report", &[]),
     high("m3ipc-proxy", &["m3ipc-fabric"]),
@@ -189,6 +191,7 @@ mod tests {
             match last {
                 "xtask" => last.to_owned(),
                 "bench" | "report" => format!("lab/{last}"),
+                "files" => format!("examples/{last}"),
                 "model" => format!("tests/{last}"),
                 _ => format!("crates/{last}"),
             }

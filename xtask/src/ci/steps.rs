@@ -160,7 +160,7 @@ pub const STEPS: &[Step] = &[
         name: "test",
         command: "cargo nextest run --workspace --no-fail-fast",
         fallback: "cargo test --workspace --no-fail-fast --lib --bins --tests",
-        env: &[("M3_SOAK_SECONDS", "5"), ("M3_ORACLE_CASES", "3000")],
+        env: &[("M3_SOAK_SECONDS", "5"), ("M3_ORACLE_CASES", "3000"), ("M3_FILES_SECONDS", "10")],
         needs: &[Need::Program("cargo-nextest")],
         after: &["build-tests", "tools"],
         run: Run::Fast,
@@ -322,6 +322,19 @@ pub const STEPS: &[Step] = &[
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command alone; the log names the seed",
+        ..FULL
+    },
+    Step {
+        name: "files",
+        command: "cargo test -p m3ipc-test-fixture -p m3ipc-test-supervise -p m3ipc-files \
+                  --test programs --test supervise --test kills",
+        env: &[("M3_FILES_SECONDS", "60")],
+        after: &["test"],
+        lock: "debug",
+        quiet: true,
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command with M3_FILES_SEED=<seed> of the log",
         ..FULL
     },
     Step {

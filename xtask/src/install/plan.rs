@@ -1,7 +1,7 @@
 //! Where each file goes.
 //!
 //! ```text
-//! PREFIX/bin                    m3, m3d, m3-bench
+//! PREFIX/bin                    m3, m3d, m3-bench, m3-supervise
 //! PREFIX/lib/debug/PREFIX/...   the debug information of programs and shared libraries
 //! PREFIX/LIBDIR                 libm3ipc.so.0.1.0, its two links, libm3ipc.a
 //! PREFIX/LIBDIR/m3ipc           libm3sock.so, which `m3 sock run` loads into programs
@@ -31,7 +31,7 @@ use super::template::Values;
 use super::versioned;
 
 /// The programs of an installation.
-const PROGRAMS: &[&str] = &["m3", "m3d", "m3-bench"];
+const PROGRAMS: &[&str] = &["m3", "m3d", "m3-bench", "m3-supervise"];
 
 /// A shell, and the path of its completions from the prefix.
 const COMPLETIONS: &[(&str, &str)] = &[
@@ -69,9 +69,10 @@ pub fn install(
     headers::install(&workspace.root, &values.prefix.join("include"), placer)?;
     development(&workspace.root, values, placer)?;
     documents(&workspace.root, values, placer)?;
-    pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;
     command_pages(&built.join("m3"), values, placer)?;
+    // A page that people wrote takes the place of a page of a command.
+    pages(&workspace.root, values, placer)?;
     completions(&built.join("m3"), values, placer)
 }
 

@@ -164,6 +164,11 @@ impl Endpoint {
         super::queries::answer_of(address).map(Some)
     }
 
+    /// The number of frames of the daemon that were read or taken.
+    pub(crate) fn daemon_activity(&self) -> u64 {
+        self.session.control().activity()
+    }
+
     /// Ends a wait for a name that nobody awaits any more.
     pub(crate) fn drop_name_wait(&mut self, wait: &NameWait) {
         // Another daemon may have given the same number to another wait.

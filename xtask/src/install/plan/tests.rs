@@ -41,6 +41,7 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("target/dist/m3", "#!/bin/sh\ntest $2 != fish && echo completes $2\n");
     folder.write("target/dist/m3d", "daemon");
     folder.write("target/dist/m3-bench", "benchmark");
+    folder.write("target/dist/m3-supervise", "supervisor");
     folder.write("target/dist/libm3ipc_c.so", shared);
     folder.write("target/dist/libm3ipc_c.a", "archive");
     folder.write("target/dist/libm3sock.so", "preload");
@@ -116,7 +117,7 @@ fn everything_lands_in_its_place() {
         "compatdir=/usr/include/m3ipc/compat"
     );
     assert_eq!(folder.read("out/usr/share/doc/m3ipc/compat.md"), "old paths");
-    assert_eq!(placer.count(), 2 * 23);
+    assert_eq!(placer.count(), 2 * 24);
 }
 
 #[test]

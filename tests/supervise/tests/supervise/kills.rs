@@ -1,0 +1,85 @@
+//! Kills of the supervisor and of the daemon, and services that do not end.
+
+use m3ipc_supervise::policy::State;
+use m3ipc_sys::Signal;
+use m3ipc_test_supervise::{Supervised, pid_by_call, runs};
+
+#[test]
+fn a_killed_supervisor_leaves_no_service_and_can_be_started_again() {
+    let services = "\
+[service.disk]
+run = ['SERVICE', 'slot']
+slot = 5
+ready = 'bind'
+[service.front]
+run = ['SERVICE', 'serve']
+";
+    let mut own = Supervised::start("killed", services);
+    let pids = [own.ready("disk").pid, own.ready("front").pid];
+    let mut client = own.client();
+    for _ in 0..3 {
+        own.kill();
+        own.until("the services die with it", |_| pids.iter().all(|pid| !runs(*pid)));
+        own.start_again();
+        let (disk, front) = (own.ready("disk"), own.ready("front"));
+        assert_eq!((disk.restarts, front.restarts), (0, 0));
+        assert_eq!(pid_by_call(&mut client, "front"), front.pid);
+    }
+}
+
+#[test]
+fn a_second_supervisor_of_a_vm_is_refused_with_advice() {
+    let own = Supervised::start("second", "[service.front]\nrun = ['SERVICE', 'serve']\n");
+    own.ready("front");
+    let second = own.command().arg("run").arg(own.file()).output().unwrap();
+    let text = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(1), "{text}");
+    assert!(text.contains("slot 2") && text.contains("m3 ps"), "{text}");
+    own.ready("front");
+}
+
+#[test]
+fn a_kill_of_the_daemon_changes_nothing() {
+    let services = "[service.front]\nrun = ['SERVICE', 'serve']\nping = '50ms'\n";
+    let mut own = Supervised::start("daemon", services);
+    let before = own.ready("front");
+    own.node().restart_daemon();
+    let shown = own.ready("front");
+    assert_eq!((shown.pid, shown.restarts), (before.pid, 0));
+    m3ipc_test_supervise::send(before.pid, Signal::KILL);
+    own.shown_when("front", "is restarted", |it| it.restarts == 1 && it.state == State::Ready);
+}
+
+#[test]
+fn a_service_that_ignores_sigterm_gets_sigkill_and_a_second_request_to_end_hastens_all() {
+    let deaf =
+        |limit| format!("[service.deaf]\nrun = ['SERVICE', 'deaf']\nstop-limit = '{limit}'\n");
+    let mut own = Supervised::start("deaf", &deaf("100ms"));
+    own.ready("deaf");
+    own.signal(Signal::TERM);
+    assert_eq!(own.wait_end(), 0);
+    assert!(own.log().contains("deaf: did not end within 100 ms; SIGKILL"), "{}", own.log());
+
+    own.write(&deaf("1h"));
+    own.start_again();
+    let pid = own.ready("deaf").pid;
+    own.signal(Signal::TERM);
+    own.until("the first request", |own| own.log().matches("the services end").count() == 2);
+    assert!(runs(pid));
+    own.signal(Signal::INT);
+    assert_eq!(own.wait_end(), 0);
+    assert!(!runs(pid));
+}
+
+#[test]
+fn the_end_of_the_vm_ends_the_supervisor_with_an_error() {
+    let services = "vm-life = 'supervisor'\n[service.front]\nrun = ['SERVICE', 'serve']\n";
+    let mut own = Supervised::start("vm-end", services);
+    let front = own.ready("front").pid;
+    let mut node = own.node().node();
+    let vm = node.vm_named(m3ipc_test_supervise::VM).unwrap().id();
+    let _ = node.vm_end(vm);
+    assert_eq!(own.wait_end(), 1);
+    assert!(own.log().contains("the VM has ended"), "{}", own.log());
+    assert!(!runs(front));
+}
