@@ -55,7 +55,7 @@ pub(crate) struct Pair {
     unread: Mutex<Vec<UnreadBlocks>>,
     /// The own bitmaps that pollers of this process have.
     bitmaps: Mutex<[bool; SOCK_BITMAPS_OF_SIDE]>,
-    /// When the kernel said last that a connection with the peer is open. All pairs with this peer
+    /// When the kernel said last that a connection with the peer is open. All pairs of this peer
     /// share it.
     alive_ticks: Arc<AtomicU64>,
     guard: ForkGuard,

@@ -30,7 +30,7 @@ pub(crate) struct PolledConnection {
     back: DirectionWords,
     /// One more than the number of the place at which a poller awaits the connection.
     place: AtomicU64,
-    /// Where the next bytes of the peer lie in its pool, and where the next bytes go in the own one.
+    /// Where the next bytes of the peer lie in its pool, and where the next own ones go.
     next: [AtomicUsize; 2],
     /// The kernel has something to say that the stream has not heard yet.
     asks_kernel: AtomicBool,

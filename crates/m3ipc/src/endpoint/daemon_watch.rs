@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | in the first second of a wait | by a look at the connection | after a second |
 //! | later | the kernel marks the daemon mark in the control page, which the sleep includes | after a minute |
-//! | later, at the doorbell | the sleep includes the connection, until that is closed | after a minute |
+//! | later, at the doorbell | the sleep includes the open connection | after a minute |
 //! | after the mark or the close | by looks for the next daemon | after 8 to 24 ms, then later |
 //!
 //! A wait has other reasons to look about once a second: see [`Endpoint::has_upkeep`]. Such a wait
@@ -101,8 +101,8 @@ impl Endpoint {
     }
 }
 
-/// The pause before a look for the next daemon, after so many looks. The sleepers of a node do not all
-/// look at the same time.
+/// The pause before a look for the next daemon, after so many looks. The sleepers of a node do not
+/// all look at the same time.
 fn after_end_ns(looks: u32, pid: i32) -> u64 {
     let spread_ns = u64::from(pid.cast_unsigned() & 15) << 20;
     (AFTER_END_NS << looks.min(7)).min(SLOW_CHECK_NS) + spread_ns
