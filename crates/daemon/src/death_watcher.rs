@@ -28,8 +28,11 @@ const IDLE_WAKES_MAX: u32 = 8;
 const SLEEP_NS: u64 = 3_600_000_000_000;
 /// Size of a token in the pipe, in bytes.
 const TOKEN_BYTES: usize = size_of::<u64>();
-/// In place of a token, which no connection has: a token follows soon, or the mark was no death.
+/// In place of a token, which no connection has: a token follows soon, or a withdrawal.
 const NOTICE: u64 = 0;
+/// In place of a token: no token follows soon. The mark was no death, or other threads of the
+/// process still run.
+const WITHDRAWAL: u64 = u64::MAX;
 /// The longest wait for the token after a notice, in nanoseconds.
 const NOTICE_NS: u64 = 50_000;
 
@@ -65,6 +68,14 @@ pub(crate) struct DeathWatcher {
     threads: Vec<Arc<WatcherThread>>,
     reader: PipeReader,
     writer: Arc<PipeWriter>,
+}
+
+/// What the threads have written to the pipe.
+#[derive(Debug, Default)]
+struct ReadTokens {
+    tokens: Vec<Token>,
+    /// Whether there is no token yet, and one follows soon.
+    is_announced: bool,
 }
 
 impl DeathWatcher {
@@ -120,31 +131,35 @@ impl DeathWatcher {
 
     /// The connections whose processes or threads are ending. Call it when the pipe is readable.
     pub(crate) fn take_ended(&mut self) -> Vec<Token> {
-        let mut tokens = self.read_tokens();
+        let mut read = self.read_tokens();
         // A notice comes ahead of its token by the time of a look into /proc. That is less than
         // the time of another sleep.
-        if tokens.is_empty() {
+        if read.is_announced {
             let until_ns = m3ipc_sys::monotonic_ns() + NOTICE_NS;
-            while tokens.is_empty() && m3ipc_sys::monotonic_ns() < until_ns {
+            while read.is_announced && m3ipc_sys::monotonic_ns() < until_ns {
                 match m3ipc_sys::wait_readable(&[self.reader.as_fd()], 0) {
-                    Ok(true) => tokens = self.read_tokens(),
+                    Ok(true) => read = self.read_tokens(),
                     _ => m3ipc_sys::relax(),
                 }
             }
         }
-        tokens
+        read.tokens
     }
 
-    fn read_tokens(&mut self) -> Vec<Token> {
+    fn read_tokens(&mut self) -> ReadTokens {
         let mut buffer = [0; 64 * TOKEN_BYTES];
         // A thread writes each token in one piece.
         let bytes = self.reader.read(&mut buffer).unwrap_or(0);
         let tokens = buffer[..bytes].chunks_exact(TOKEN_BYTES);
-        tokens
-            .filter_map(|token| Some(u64::from_ne_bytes(token.try_into().ok()?)))
-            .filter(|token| *token != NOTICE)
-            .map(Token::of)
-            .collect()
+        let numbers = tokens.filter_map(|token| Some(u64::from_ne_bytes(token.try_into().ok()?)));
+        let mut read = ReadTokens::default();
+        for number in numbers {
+            read.is_announced = number == NOTICE && read.tokens.is_empty();
+            if number != NOTICE && number != WITHDRAWAL {
+                read.tokens.push(Token::of(number));
+            }
+        }
+        read
     }
 
     /// A thread with room for a word; starts a thread if none has room.
@@ -192,8 +207,8 @@ impl WatcherThread {
                 return;
             }
             for word in marked {
-                if has_ended(&word) && writer.write_all(&word.token.number().to_ne_bytes()).is_err()
-                {
+                let number = word.token.number().to_ne_bytes();
+                if has_ended(&word, writer) && writer.write_all(&number).is_err() {
                     return;
                 }
             }
@@ -248,15 +263,22 @@ fn take_marked(words: &mut Vec<WatchedWord>) -> Vec<WatchedWord> {
     changed.filter(|word| word.value & LIVENESS_OWNER_DIED != 0).collect()
 }
 
-/// Whether the process or thread has ended. The threads of a killed process end one by one.
-fn has_ended(word: &WatchedWord) -> bool {
-    for _ in 0..PROC_READS {
-        match m3ipc_sys::is_ending(word.pid, word.tid) {
-            Ok(true) => return true,
-            Ok(false) => std::thread::sleep(PROC_PAUSE),
-            // The process is gone or hidden: its pidfd reports the death.
-            Err(_) => return false,
+/// Whether the process or thread has ended. The threads of a killed process end one by one. The
+/// event loop does not wait for them: the notice is withdrawn after the first look.
+fn has_ended(word: &WatchedWord, mut writer: &PipeWriter) -> bool {
+    for look in 0..PROC_READS {
+        let is_ending = m3ipc_sys::is_ending(word.pid, word.tid);
+        if is_ending == Ok(true) {
+            return true;
         }
+        if look == 0 && writer.write_all(&WITHDRAWAL.to_ne_bytes()).is_err() {
+            return false;
+        }
+        // Where the process is gone or hidden, its pidfd reports the death.
+        if is_ending.is_err() {
+            return false;
+        }
+        std::thread::sleep(PROC_PAUSE);
     }
     false
 }

@@ -180,6 +180,12 @@ impl<P: Page> ControlPage<P> {
         // The word has one writer, so the addition needs no lock.
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
+
+    /// The value of a counter.
+    #[must_use]
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.0.word64(COUNTERS + 8 * counter as usize).load(Ordering::Relaxed)
+    }
 }
 
 /// The daemon's side of a control page.

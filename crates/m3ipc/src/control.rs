@@ -57,6 +57,8 @@ pub(crate) struct Control {
     events: VecDeque<EventFrame>,
     /// Counts the events and the late replies that were read, and the events that were taken.
     activity: u64,
+    /// Whether a look has found the connection closed.
+    closed: bool,
     /// Requests that no call waits for. Their replies arrive before the reply to the next request.
     open: OpenRequests,
     /// Tickets of waits that were given up before their replies came.
@@ -148,6 +150,7 @@ impl Control {
             limit,
             events: VecDeque::new(),
             activity: 0,
+            closed: false,
             open: OpenRequests::default(),
             unwanted_tickets: Vec::new(),
             late_areas: Vec::new(),
@@ -512,10 +515,16 @@ impl Control {
         // Read the frames from before the close first.
         while let Ok(true) = m3ipc_sys::wait_readable(&[self.socket.as_fd()], 0) {
             if let Err(fail) = self.read() {
-                return fail.code == Code::NotConn;
+                self.closed = fail.code == Code::NotConn;
+                return self.closed;
             }
         }
         false
+    }
+
+    /// Whether a look has found the connection closed. It stays readable then.
+    pub(crate) fn is_known_closed(&self) -> bool {
+        self.closed
     }
 }
 

@@ -174,6 +174,15 @@ impl Observed {
         word::<AtomicU64>(&self.0, offset).load(order)
     }
 
+    /// Asks the CPU for the line of the word at `offset`, and waits for nothing.
+    ///
+    /// # Panics
+    /// If the word does not lie inside, aligned.
+    #[inline]
+    pub fn prefetch(&self, offset: usize) {
+        m3ipc_sys::prefetch(word::<AtomicU64>(&self.0, offset));
+    }
+
     /// Copies bytes out, from any offset. The writer's concurrent writes may be part of them.
     ///
     /// # Panics

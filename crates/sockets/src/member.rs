@@ -203,8 +203,9 @@ impl DomainMember {
             return Ok(Arc::clone(pair));
         }
         let [control, pool] = fds else { return Err(unexpected_answer()) };
-        let pair =
-            Arc::new(Pair::map(id, side, (info.by, info.peer.0, info.own.0), control, pool)?);
+        let peer = (info.by, info.peer.0, info.own.0);
+        let sibling = pairs.values().find(|pair| pair.peer == peer).map(|pair| &**pair);
+        let pair = Arc::new(Pair::map((id, side), peer, control, pool, sibling)?);
         self.send(SockRequest::Mapped { pair: id, side: info.side });
         pair.offer_pool();
         // A pair without connections would serve the next one. Pairs with departed peers serve

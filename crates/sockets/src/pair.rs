@@ -24,7 +24,7 @@ use m3ipc_wire::sock::{
     SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES, SOCK_SLOTS, bitmap, half,
 };
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Offset of the word in which a side offers its pool; one cache line for each side.
 const POOL_OFFERED: usize = 0;
@@ -55,18 +55,23 @@ pub(crate) struct Pair {
     unread: Mutex<Vec<UnreadBlocks>>,
     /// The own bitmaps that pollers of this process have.
     bitmaps: Mutex<[bool; SOCK_BITMAPS_OF_SIDE]>,
+    /// When the kernel said last that a connection with the peer is open. All pairs of this peer
+    /// share it.
+    alive_ticks: Arc<AtomicU64>,
     guard: ForkGuard,
 }
 
 impl Pair {
-    /// Maps the descriptors that came with the first connection.
+    /// Maps the descriptors that came with the first connection. `sibling` is a pair with the same
+    /// peer.
     pub(crate) fn map(
-        id: u64,
-        side: usize,
+        (id, side): (u64, usize),
         peer: PeerName,
         control: &OwnedFd,
         pool: &OwnedFd,
+        sibling: Option<&Self>,
     ) -> Result<Self, Errno> {
+        let alive_ticks = sibling.map(|it| Arc::clone(&it.alive_ticks)).unwrap_or_default();
         Ok(Self {
             id,
             side,
@@ -76,6 +81,7 @@ impl Pair {
             incoming: OnceLock::new(),
             unread: Mutex::default(),
             bitmaps: Mutex::default(),
+            alive_ticks,
             guard: ForkGuard::new()?,
         })
     }
@@ -84,6 +90,17 @@ impl Pair {
     #[inline]
     pub(crate) fn is_original(&self) -> bool {
         self.guard.is_original()
+    }
+
+    /// When the kernel said last that a connection with the peer is open, in ticks.
+    #[inline]
+    pub(crate) fn alive_ticks(&self) -> u64 {
+        self.alive_ticks.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the kernel has said so now.
+    pub(crate) fn note_alive(&self, ticks: u64) {
+        self.alive_ticks.store(ticks, Ordering::Relaxed);
     }
 
     /// Whether the daemon has marked the two members as no longer in one VM.
@@ -133,17 +150,32 @@ impl Pair {
     }
 
     /// The words of the direction in which `side` sends, of this slot.
-    pub(crate) fn direction(
-        self: &std::sync::Arc<Self>,
-        slot: usize,
-        side: usize,
-    ) -> Option<DirectionWords> {
+    pub(crate) fn direction(self: &Arc<Self>, slot: usize, side: usize) -> Option<DirectionWords> {
         let base = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + side * half::BYTES;
         (slot < SOCK_SLOTS && side < 2).then(|| DirectionWords {
-            pair: std::sync::Arc::clone(self),
+            pair: Arc::clone(self),
             slot,
             base,
         })
+    }
+
+    /// Asks the CPU for the lines of a slot that a receive of its bytes and an answer use.
+    #[inline]
+    pub(crate) fn prefetch_slot(&self, slot: usize) {
+        let base = SOCK_HEAD_BYTES + slot % SOCK_SLOTS * SOCK_SLOT_BYTES;
+        let (out, back) = (base + self.side * half::BYTES, base + (1 - self.side) * half::BYTES);
+        for word in [back + half::TAIL, back + half::HEAD, out + half::TAIL] {
+            m3ipc_sys::prefetch(self.control.word64(word));
+        }
+    }
+
+    /// Asks the CPU for the lines at these offsets of the peer's pool and of the own one.
+    #[inline]
+    pub(crate) fn prefetch_bytes(&self, incoming: usize, own: usize) {
+        if let Some(pool) = self.incoming() {
+            pool.prefetch((incoming % SOCK_POOL_BYTES) & !7);
+        }
+        self.pool.prefetch(own);
     }
 
     /// Keeps blocks until the peer has read them, or until the slot serves another connection.
@@ -198,7 +230,7 @@ impl Pair {
 /// The shared words of one direction of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct DirectionWords {
-    pub(crate) pair: std::sync::Arc<Pair>,
+    pub(crate) pair: Arc<Pair>,
     /// The slot of the connection.
     pub(crate) slot: usize,
     base: usize,

@@ -1,7 +1,7 @@
 //! What a stream and its poller share.
 
 use crate::pair::DirectionWords;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use m3ipc_link::notification::Rest;
 use m3ipc_wire::sock::half;
 use std::os::fd::OwnedFd;
@@ -30,13 +30,21 @@ pub(crate) struct PolledConnection {
     back: DirectionWords,
     /// One more than the number of the place at which a poller awaits the connection.
     place: AtomicU64,
+    /// Where the next bytes of the peer lie in its pool, and where the next own ones go.
+    next: [AtomicUsize; 2],
     /// The kernel has something to say that the stream has not heard yet.
     asks_kernel: AtomicBool,
 }
 
 impl PolledConnection {
     pub(crate) fn new(out: DirectionWords, back: DirectionWords) -> Self {
-        Self { out, back, place: AtomicU64::new(0), asks_kernel: AtomicBool::new(true) }
+        Self {
+            out,
+            back,
+            place: AtomicU64::new(0),
+            next: Default::default(),
+            asks_kernel: AtomicBool::new(true),
+        }
     }
 
     /// The suppression word between wakeup records.
@@ -71,6 +79,26 @@ impl PolledConnection {
             || word(half::GIVEN) != word(half::TAKEN)
     }
 
+    /// Notes where the next bytes of the peer lie, for [`prefetch`](Self::prefetch).
+    #[inline]
+    pub(crate) fn note_next_in(&self, offset: usize) {
+        self.next[0].store(offset, Ordering::Relaxed);
+    }
+
+    /// Notes where the next bytes go.
+    #[inline]
+    pub(crate) fn note_next_out(&self, offset: usize) {
+        self.next[1].store(offset, Ordering::Relaxed);
+    }
+
+    /// Asks the CPU for the lines of the next bytes in both directions. They come while the program
+    /// finds its stream.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        let [incoming, own] = [0, 1].map(|at| self.next[at].load(Ordering::Relaxed));
+        self.out.pair.prefetch_bytes(incoming, own);
+    }
+
     /// Lets the peer set a bit in place of a wakeup record, where a bitmap is free.
     pub(crate) fn arm(&self, place: Option<u64>) {
         let Some(place) = place else { return };
@@ -82,6 +110,19 @@ impl PolledConnection {
     pub(crate) fn disarm(&self) {
         self.place.store(0, Ordering::SeqCst);
         self.back.suppression().disarm();
+    }
+
+    /// Tells the peer that this side takes no more bytes. Before the kernel knows it: the peer then
+    /// asks the kernel at each send.
+    pub(crate) fn publish_end(&self) {
+        self.back.word(half::RECEIVER_ENDED).store(1, Ordering::Release);
+    }
+
+    /// Whether the peer has said that it takes no more bytes.
+    #[inline]
+    pub(crate) fn has_peer_ended(&self) -> bool {
+        // In the line that each send writes.
+        self.out.word(half::RECEIVER_ENDED).load(Ordering::Relaxed) != 0
     }
 
     /// Whether the peer sent on this CPU last.

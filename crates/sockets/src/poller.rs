@@ -293,6 +293,15 @@ impl Poller {
         self.shared.notify.set()
     }
 
+    /// Whether the number of the poller's descriptor still stands for the poller. It does not after
+    /// a close(2) by other code, and may then stand for a descriptor of that.
+    #[must_use]
+    pub fn has_its_descriptor(&self) -> bool {
+        // Only the set that has the descriptor of notifications can change what it awaits.
+        let Shared { poll, notify, .. } = &*self.shared;
+        poll.set_interest(notify, NOTIFY, Interest::Read).is_ok()
+    }
+
     fn check_process(&self) -> Result<(), Errno> {
         if self.shared.guard.is_original() { Ok(()) } else { Err(Errno::NOTCONN) }
     }

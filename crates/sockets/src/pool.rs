@@ -6,7 +6,7 @@
 //! credits.
 
 use m3ipc_shm::Shared;
-use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, SOCK_POOL_BLOCKS};
+use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, SOCK_POOL_BLOCKS, SOCK_POOL_BYTES};
 use std::sync::{Mutex, PoisonError};
 
 const WORDS: usize = SOCK_POOL_BLOCKS / 64;
@@ -84,6 +84,12 @@ impl Pool {
         self.memory.write(block as usize * SOCK_BLOCK_BYTES + offset, bytes);
     }
 
+    /// Asks the CPU for the line at this offset.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: usize) {
+        m3ipc_sys::prefetch(self.memory.word64((offset % SOCK_POOL_BYTES) & !7));
+    }
+
     #[cfg(test)]
     pub(crate) fn free_blocks(&self) -> usize {
         self.bitmap().free
@@ -93,7 +99,6 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use m3ipc_wire::sock::SOCK_POOL_BYTES;
 
     fn pool() -> Pool {
         let memory = m3ipc_sys::create_sparse("m3-test", SOCK_POOL_BYTES as u64, false).unwrap();

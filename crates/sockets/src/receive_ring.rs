@@ -35,6 +35,12 @@ impl ReceiveRing {
         self.head
     }
 
+    /// Where the next bytes lie in the peer's pool, if its block does not change.
+    #[inline]
+    pub(crate) fn next_offset(&self) -> usize {
+        self.block.1 * SOCK_BLOCK_BYTES + remainder(self.head, SOCK_BLOCK_BYTES)
+    }
+
     pub(crate) fn words(&self) -> &DirectionWords {
         &self.words
     }

@@ -134,6 +134,13 @@ impl SendRing {
         Ok(())
     }
 
+    /// Where the next bytes go in the own pool.
+    #[inline]
+    pub(crate) fn next_offset(&self) -> usize {
+        let block = self.blocks[ring_index(self.tail / BLOCK)] as usize;
+        block * SOCK_BLOCK_BYTES + remainder(self.tail, SOCK_BLOCK_BYTES)
+    }
+
     /// Whether the receiver has taken everything.
     pub(crate) fn is_empty(&mut self) -> Result<bool, Errno> {
         self.reclaim()?;
@@ -147,6 +154,8 @@ impl SendRing {
         bytes: &[u8],
         sibling: FindSibling<'_>,
     ) -> Result<(usize, bool), Errno> {
+        // The line comes while the bytes are copied.
+        m3ipc_sys::prefetch(self.words.word(half::TAIL));
         let (mut done, mut wake, mut needed) = (0, false, false);
         // In the line that the publication takes anyway: the count shows one send later. The CPU
         // tells the receiver whether to spin or to yield.

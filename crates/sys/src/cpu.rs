@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::errno::last_error;
+use core::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity, sched_yield};
 
@@ -111,3 +112,17 @@ pub(crate) fn refill_returns<const N: usize>() {
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
 pub(crate) fn refill_returns<const N: usize>() {}
+
+/// Asks the CPU to bring the line of this word into its cache, and waits for nothing.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub fn prefetch(word: &AtomicU64) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch is a hint: it neither reads nor writes for the program.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(word).cast()) };
+}
+
+/// The same for other CPUs and for Miri: nothing.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[inline(always)]
+pub fn prefetch(_word: &AtomicU64) {}

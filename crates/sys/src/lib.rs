@@ -44,7 +44,7 @@ pub use children::{
 };
 pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
 pub use copy_range::{CopySource, CopyTarget, lent_source, lent_target};
-pub use cpu::{current_cpu, pin_to, relax, request_time_slice, yield_cpu};
+pub use cpu::{current_cpu, pin_to, prefetch, relax, request_time_slice, yield_cpu};
 pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, peer_user};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use end_marks::{EndMark, EndMarks};

@@ -72,6 +72,8 @@ pub mod half {
     pub const SUPPRESSION: usize = 16;
     /// One more than the CPU of the sender; 0 while it is unknown.
     pub const SENDER_CPU: usize = 24;
+    /// Whether the receiver has ended, or is about to: senders then ask the kernel at each call.
+    pub const RECEIVER_ENDED: usize = 40;
     /// Bytes that the receiver has taken out of blocks.
     pub const HEAD: usize = 64;
     /// Bytes that the receiver has taken out of records.

@@ -244,7 +244,10 @@ int m3_epoll_notify(int epfd);
  */
 int m3_shutdown(int fd, int how);
 
-/* Closes a socket, as close(2). Returns 0, or -1. Never waits. */
+/*
+ * Closes a socket or a set, as close(2). Returns 0, or -1: EBADF, also after a close(2) of the
+ * number; ENOTSOCK if the number stands for another descriptor, which stays open. Never waits.
+ */
 int m3_close(int fd);
 
 /* ---- Names, options and flags ------------------------------------------ */

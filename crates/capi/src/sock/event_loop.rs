@@ -86,13 +86,24 @@ fn find(fd: c_int) -> PosixResult<Arc<CPoller>> {
 }
 
 /// Closes a poller; `false` where the number is none. No poller reports the number any more.
+///
+/// The program may have closed the number by close(2), and the kernel may have given it out again.
+/// Then it stays open.
 pub(crate) fn close(fd: c_int) -> bool {
     let all: Vec<Arc<CPoller>> = {
         let all = POLLERS.read().unwrap_or_else(PoisonError::into_inner);
         all.values().map(Arc::clone).collect()
     };
     all.iter().for_each(|poller| poller.note(fd, None));
-    POLLERS.write().unwrap_or_else(PoisonError::into_inner).remove(&fd).is_some()
+    let removed = POLLERS.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
+    match removed {
+        Some(closed) if closed.poller.has_its_descriptor() => true,
+        // The drop of the poller would close the number.
+        other => {
+            std::mem::forget(other);
+            false
+        }
+    }
 }
 
 /// The stream of a number; `None` for other descriptors.
@@ -220,4 +231,24 @@ pub(crate) fn prepare(poller: c_int) -> PosixResult {
 /// Ends the present or the next wait.
 pub(crate) fn notify(poller: c_int) -> PosixResult {
     find(poller)?.poller.notify().map(|()| 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sock::kernel;
+
+    #[test]
+    fn a_close_leaves_the_next_descriptor_of_the_number_open() {
+        let fd = create(libc::EPOLL_CLOEXEC).expect("a poller");
+        let file = std::fs::File::open("/dev/null").expect("the device");
+        // close(2) of the poller's number, which the next open file gets.
+        kernel::replace(fd, file.as_raw_fd(), libc::O_CLOEXEC).expect("own number");
+        assert!(!close(fd));
+        assert!(kernel::descriptor_flags(fd, libc::F_GETFD, 0).is_ok(), "the file is closed");
+        assert_eq!(table::close(fd), Err(Errno::NOTSOCK));
+        let again = create(libc::EPOLL_CLOEXEC).expect("a poller");
+        assert!(close(again));
+        assert_eq!(table::close(again), Err(Errno::BADF));
+    }
 }

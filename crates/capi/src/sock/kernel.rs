@@ -7,6 +7,7 @@
 
 use super::posix::{PosixResult, errno_of};
 use core::ffi::c_int;
+use core::mem::MaybeUninit;
 use libc::socklen_t;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
@@ -47,6 +48,20 @@ pub(super) fn with_descriptor<T>(
 pub(super) fn descriptor_flags(fd: c_int, command: c_int, flags: c_int) -> PosixResult {
     // SAFETY: three integers.
     checked(unsafe { libc::fcntl(fd, command, flags) })
+}
+
+/// The device and the number of the file behind a descriptor. Sockets that exist at the same time
+/// have different numbers.
+///
+/// # Source
+/// fstat(2)
+pub(super) fn identity(fd: c_int) -> PosixResult<(u64, u64)> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel writes one record into `status`, which has room for it.
+    checked(unsafe { libc::fstat(fd, status.as_mut_ptr()) })?;
+    // SAFETY: the call has succeeded, so the kernel has written the record.
+    let status = unsafe { status.assume_init() };
+    Ok((status.st_dev, status.st_ino))
 }
 
 /// Makes the number `fd` a duplicate of `new`. `cloexec` is 0 or O_CLOEXEC.

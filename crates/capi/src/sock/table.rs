@@ -47,6 +47,8 @@ pub(crate) struct SocketEntry {
     options: Mutex<Vec<StoredOption>>,
     /// The descriptor of the number. `None` for an accepted stream, which owns its descriptor.
     descriptor: Option<OwnedFd>,
+    /// The file behind the number. Another one is there after a close(2) by the program.
+    identity: Mutex<Option<(u64, u64)>>,
 }
 
 /// Makes a socket. Returns its number.
@@ -83,13 +85,21 @@ pub(crate) fn accepted(stream: Stream, nonblocking: bool, cloexec: bool) -> Posi
 }
 
 fn insert(fd: c_int, entry: SocketEntry) {
+    entry.note_identity(fd);
     let old = TABLE.write().unwrap_or_else(PoisonError::into_inner).insert(fd, Arc::new(entry));
-    // The program closed the old number by close(2), and the kernel gave it out again. The old
-    // descriptor is therefore no longer ours to close.
-    if let Some(mut old) = old
-        && let Some(old) = Arc::get_mut(&mut old)
-    {
-        std::mem::forget(old.descriptor.take());
+    // The program closed the old number by close(2), and the kernel gave it out again.
+    old.into_iter().for_each(give_up);
+}
+
+/// Gives up an entry whose number the program closed by close(2). The number may stand for another
+/// descriptor now, and stays open.
+fn give_up(entry: Arc<SocketEntry>) {
+    match Arc::try_unwrap(entry) {
+        // The drop of an accepted stream would close the number.
+        Ok(entry) if entry.descriptor.is_none() => std::mem::forget(entry),
+        Ok(mut entry) => std::mem::forget(entry.descriptor.take()),
+        // Another thread is in a call.
+        Err(entry) => std::mem::forget(entry),
     }
 }
 
@@ -99,15 +109,20 @@ fn insert(fd: c_int, entry: SocketEntry) {
 /// ENOTSOCK for another open descriptor, EBADF for a closed one.
 pub(crate) fn find(fd: c_int) -> PosixResult<Arc<SocketEntry>> {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(entry) = table.get(&fd) {
-        return Ok(Arc::clone(entry));
-    }
-    drop(table);
+    table.get(&fd).map(Arc::clone).ok_or_else(|| no_socket(fd))
+}
+
+/// The error of a number that is no socket of the table.
+fn no_socket(fd: c_int) -> Errno {
     let is_open = kernel::descriptor_flags(fd, libc::F_GETFD, 0).is_ok();
-    Err(if is_open { Errno::NOTSOCK } else { Errno::BADF })
+    if is_open { Errno::NOTSOCK } else { Errno::BADF }
 }
 
 /// Closes a socket. Calls inside it end.
+///
+/// # Errors
+/// As [`find`], also where the program closed the number by close(2) before. A descriptor that has
+/// the number now stays open.
 pub(crate) fn close(fd: c_int) -> PosixResult {
     find(fd)?;
     let removed = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
@@ -116,7 +131,12 @@ pub(crate) fn close(fd: c_int) -> PosixResult {
     if let SocketState::Bound(port) | SocketState::Connected(_, port @ 1..) = *state {
         domain::get_or_join()?.release(port);
     }
-    Ok(0)
+    drop(state);
+    if entry.is_at(fd) {
+        return Ok(0);
+    }
+    give_up(entry);
+    Err(no_socket(fd))
 }
 
 impl SocketEntry {
@@ -132,7 +152,20 @@ impl SocketEntry {
             nonblocking: AtomicBool::new(nonblocking),
             options: Mutex::default(),
             descriptor,
+            identity: Mutex::default(),
         }
+    }
+
+    /// Notes the file behind the number.
+    fn note_identity(&self, fd: c_int) {
+        let identity = kernel::identity(fd).ok();
+        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = identity;
+    }
+
+    /// Whether the number still stands for this socket.
+    fn is_at(&self, fd: c_int) -> bool {
+        let noted = *self.identity.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.is_none_or(|noted| kernel::identity(fd) == Ok(noted))
     }
 
     pub(crate) fn is_stream(&self) -> bool {
@@ -203,6 +236,7 @@ impl SocketEntry {
             let _refused = kernel::set_option(new, stored.level, stored.name, &stored.value);
         }
         kernel::replace(fd, new, cloexec)?;
+        self.note_identity(fd);
         Ok(())
     }
 
@@ -259,6 +293,33 @@ impl SocketEntry {
             SocketState::Connected(stream, _) => Some(stream.peer_addr()),
             SocketState::Datagrams(socket) => socket.peer_addr(),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_leaves_the_next_descriptor_of_the_number_open() {
+        for is_accepted in [false, true] {
+            let descriptor =
+                kernel::socket(libc::SOCK_STREAM, libc::SOCK_CLOEXEC).expect("a socket");
+            let fd = descriptor.as_raw_fd();
+            let descriptor = if is_accepted {
+                std::mem::forget(descriptor);
+                None
+            } else {
+                Some(descriptor)
+            };
+            insert(fd, SocketEntry::new(SockKind::Stream, SocketState::New, false, descriptor));
+            let file = std::fs::File::open("/dev/null").expect("the device");
+            // close(2) of the number, which the next open file gets.
+            kernel::replace(fd, file.as_raw_fd(), libc::O_CLOEXEC).expect("own number");
+            assert_eq!(close(fd), Err(Errno::NOTSOCK));
+            assert!(kernel::descriptor_flags(fd, libc::F_GETFD, 0).is_ok(), "the file is closed");
+            assert_eq!(close(fd), Err(Errno::NOTSOCK));
         }
     }
 }

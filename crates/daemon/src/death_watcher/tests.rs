@@ -71,6 +71,30 @@ fn the_end_of_a_thread_is_no_end_of_its_process() {
 }
 
 #[test]
+fn the_event_loop_awaits_no_token_of_a_false_mark() {
+    let mut watcher = DeathWatcher::new().unwrap();
+    let (_memory, view) = control_page();
+    view.liveness_lock().store(1, Ordering::Release);
+    watcher.watch(Token::of(7), m3ipc_sys::process_id(), None, &view);
+    view.liveness_lock().store(LIVENESS_WAITERS | LIVENESS_OWNER_DIED, Ordering::Release);
+    m3ipc_sys::wake(view.liveness_lock());
+    let poll = Poll::new().unwrap();
+    poll.add(watcher.reader(), 0).unwrap();
+    let mut is_announced = true;
+    let begun = std::time::Instant::now();
+    while is_announced && begun.elapsed() < LONG {
+        let mut ready = Vec::new();
+        poll.wait(&mut ready, Some(1_000_000_000)).unwrap();
+        if !ready.is_empty() {
+            let read = watcher.read_tokens();
+            assert!(read.tokens.is_empty());
+            is_announced = read.is_announced;
+        }
+    }
+    assert!(!is_announced, "the notice of a living process stands");
+}
+
+#[test]
 fn a_killed_process_is_reported() {
     // The test locks and marks the word for the child, as the kernel does for a real owner. The
     // child is dead but not reaped at the mark.

@@ -1,32 +1,56 @@
-//! The buffer for frames of the daemon, one per process.
+//! Buffers for frames of the daemon.
 
 use super::fail::no_memory;
 use crate::error::Fail;
 use m3ipc_wire::REPLY_MAX_BYTES;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
-/// Memory for one frame. The process shares one buffer, so that sleeping endpoints hold none.
+/// Memory for one frame. A thread has it while it reads one frame, so that sleeping endpoints hold
+/// none.
 pub(super) struct FrameBuffer(pub(super) Box<[u8]>);
 
-static SPARE_BUFFER: Mutex<Option<Box<[u8]>>> = Mutex::new(None);
-/// Whether the process has allocated a buffer before, so that one comes back soon.
-static HAS_ALLOCATED: AtomicBool = AtomicBool::new(false);
-/// Attempts to take the shared buffer; the thread yields between two of them.
-const SPARE_TRIES: u32 = 1000;
+/// The buffers that the process keeps for the next frames.
+static SPARE: SpareBuffers = SpareBuffers(Mutex::new(Vec::new()));
+/// The most buffers that are kept.
+const SPARE_MAX: usize = 4;
+/// Attempts to lock the spare buffers, for nanoseconds each. They are bounded: in a child by fork a
+/// thread that does not exist may hold the lock.
+const LOCK_TRIES: u32 = 64;
+
+/// Buffers that no thread has. No thread waits for one: its reader may wait for a CPU behind a
+/// thousand threads.
+struct SpareBuffers(Mutex<Vec<Box<[u8]>>>);
+
+impl SpareBuffers {
+    fn lock(&self) -> Option<MutexGuard<'_, Vec<Box<[u8]>>>> {
+        for _ in 0..LOCK_TRIES {
+            match self.0.try_lock() {
+                Ok(spare) => return Some(spare),
+                Err(TryLockError::Poisoned(spare)) => return Some(spare.into_inner()),
+                Err(TryLockError::WouldBlock) => m3ipc_sys::relax(),
+            }
+        }
+        None
+    }
+
+    fn take(&self) -> Option<Box<[u8]>> {
+        self.lock()?.pop()
+    }
+
+    /// Keeps a buffer, unless there are enough.
+    fn keep(&self, buffer: Box<[u8]>) {
+        if let Some(mut spare) = self.lock()
+            && spare.len() < SPARE_MAX
+        {
+            spare.push(buffer);
+        }
+    }
+}
 
 impl FrameBuffer {
     pub(super) fn take() -> Result<Self, Fail> {
-        // A buffer is in use only while one frame is read. The attempts are bounded: in a child by
-        // fork a thread that does not exist may hold the buffer.
-        for _ in 0..SPARE_TRIES {
-            if let Some(spare) = SPARE_BUFFER.try_lock().ok().and_then(|mut spare| spare.take()) {
-                return Ok(Self(spare));
-            }
-            if !HAS_ALLOCATED.swap(true, Ordering::Relaxed) {
-                break;
-            }
-            std::thread::yield_now();
+        if let Some(spare) = SPARE.take() {
+            return Ok(Self(spare));
         }
         let mut buffer = Vec::new();
         buffer.try_reserve_exact(REPLY_MAX_BYTES).map_err(|_| no_memory())?;
@@ -37,8 +61,24 @@ impl FrameBuffer {
 
 impl Drop for FrameBuffer {
     fn drop(&mut self) {
-        if let Ok(mut spare) = SPARE_BUFFER.try_lock() {
-            *spare = Some(std::mem::take(&mut self.0));
-        }
+        SPARE.keep(std::mem::take(&mut self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_of_several_readers_are_kept_up_to_a_few() {
+        let spare = SpareBuffers(Mutex::default());
+        assert!(spare.take().is_none());
+        (0..SPARE_MAX + 3).for_each(|at| spare.keep(vec![0; at + 1].into()));
+        let taken = core::iter::from_fn(|| spare.take()).count();
+        assert_eq!(taken, SPARE_MAX);
+        let _held = spare.0.lock().expect("no panic");
+        // A locked list delays nobody, and loses no more than the buffer.
+        assert!(spare.take().is_none());
+        spare.keep(vec![0; 1].into());
     }
 }

@@ -15,6 +15,7 @@ pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
         limit: RequestLimit::ANSWER,
         events: VecDeque::new(),
         activity: 0,
+        closed: false,
         open: OpenRequests::default(),
         unwanted_tickets: Vec::new(),
         late_areas: Vec::new(),

@@ -45,6 +45,8 @@ pub(super) struct DaemonSession {
     ended_waits: Vec<(u64, i32)>,
     returns: Returns,
     returns_count: u32,
+    /// The looks for the next daemon since this one has ended.
+    looks_after_end: u32,
 }
 
 impl DaemonSession {
@@ -64,6 +66,7 @@ impl DaemonSession {
             ended_waits: Vec::new(),
             returns: Returns::default(),
             returns_count: 0,
+            looks_after_end: 0,
         }
     }
 
@@ -159,10 +162,23 @@ impl DaemonSession {
         self.failed_rings.any() || !self.missing_links.is_empty() || self.returns.is_under_way()
     }
 
-    /// Whether the kernel has marked the end of the daemon, whose connection closes soon.
+    /// Whether the daemon has ended: the kernel has marked that, and the connection closes soon, or
+    /// a look has found the connection closed.
     pub(super) fn has_daemon_ended(&self) -> bool {
         let value = self.page.daemon_mark().load(Ordering::Acquire);
-        DaemonMark::of(value) == DaemonMark::Ended
+        DaemonMark::of(value) == DaemonMark::Ended || self.control.is_known_closed()
+    }
+
+    /// The looks for the next daemon since this one has ended.
+    pub(super) fn looks_after_end(&self) -> u32 {
+        self.looks_after_end
+    }
+
+    /// Notes a look for the next daemon, if this one has ended.
+    pub(super) fn note_look(&mut self) {
+        if self.has_daemon_ended() {
+            self.looks_after_end = self.looks_after_end.saturating_add(1);
+        }
     }
 
     /// The number of daemons that this endpoint has returned to.
@@ -239,6 +255,7 @@ impl DaemonSession {
         (self.page, self.liveness_lock) = (page, liveness_lock);
         self.returns.end_stay();
         self.returns_count = self.returns_count.wrapping_add(1);
+        self.looks_after_end = 0;
     }
 
     /// Sends a request of a return. An asynchronous endpoint gets the events behind it later.

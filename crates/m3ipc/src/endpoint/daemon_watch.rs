@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | in the first second of a wait | by a look at the connection | after a second |
 //! | later | the kernel marks the daemon mark in the control page, which the sleep includes | after a minute |
-//! | later, at the doorbell | the sleep includes the connection | after a minute |
-//! | after the mark | by looks at the connection, which closes soon | after 8 to 24 ms, then later |
+//! | later, at the doorbell | the sleep includes the open connection | after a minute |
+//! | after the mark or the close | by looks for the next daemon | after 8 to 24 ms, then later |
 //!
 //! A wait has other reasons to look about once a second: see [`Endpoint::has_upkeep`]. Such a wait
 //! goes by the clock, as does one whose control page has no mark.
@@ -15,9 +15,9 @@ use super::waiter::SLOW_CHECK_NS;
 use core::sync::atomic::Ordering;
 use m3ipc_link::{DaemonMark, WaitCall};
 
-/// The first pause between the mark and a look at the connection. It leaves the start of the next
-/// daemon to a supervisor, if there is one.
-const AFTER_MARK_NS: u64 = 1 << 23;
+/// The first pause between the mark or the close and a look for the next daemon. It leaves the
+/// start of that to a supervisor, if there is one.
+const AFTER_END_NS: u64 = 1 << 23;
 
 /// The longest sleep with a mark or a connection. The kernel cannot mark pages whose memory is gone
 /// when the daemon ends, for example after a lack of memory.
@@ -32,36 +32,41 @@ pub(super) enum DaemonWatch {
     Mark(u32),
     /// The connection.
     Connection,
+    /// It has ended: a pause, in nanoseconds, before the look for the next daemon.
+    Pause(u64),
 }
 
 impl DaemonWatch {
     /// The longest sleep, in nanoseconds.
     pub(super) fn limit_ns(self) -> u64 {
         match self {
-            Self::Clock(limit_ns) => limit_ns,
+            Self::Clock(limit_ns) | Self::Pause(limit_ns) => limit_ns,
             Self::Mark(_) | Self::Connection => MARKED_SLEEP_NS,
         }
     }
 }
 
 impl Endpoint {
-    /// How a sleep of this wait learns of the end of the daemon. `looks`: the looks since the mark.
+    /// How a sleep of this wait learns of the end of the daemon.
     pub(super) fn daemon_watch(
         &self,
         verb: WaitCall,
         slept_ns: u64,
         on_doorbell: bool,
-        looks: u32,
     ) -> DaemonWatch {
+        if self.session.has_daemon_ended() {
+            let looks = self.session.looks_after_end();
+            return DaemonWatch::Pause(after_end_ns(looks, m3ipc_sys::process_id()));
+        }
         let value = self.session.page().daemon_mark().load(Ordering::Acquire);
         match DaemonMark::of(value) {
-            DaemonMark::Ended => DaemonWatch::Clock(after_mark_ns(looks, m3ipc_sys::process_id())),
             _ if slept_ns < SLOW_CHECK_NS || self.has_upkeep(verb) => {
                 DaemonWatch::Clock(SLOW_CHECK_NS)
             }
             _ if on_doorbell => DaemonWatch::Connection,
             DaemonMark::Live => DaemonWatch::Mark(value),
-            DaemonMark::None => DaemonWatch::Clock(SLOW_CHECK_NS),
+            // A mark that came just now changes nothing: the next sleep sees it.
+            DaemonMark::None | DaemonMark::Ended => DaemonWatch::Clock(SLOW_CHECK_NS),
         }
     }
 
@@ -75,38 +80,47 @@ impl Endpoint {
             || self.waiter.has_interruption()
     }
 
-    /// Whether this sleep, which a wake-up ended, may have met the end of the daemon. `rang`: a
-    /// peer has rung the doorbell.
-    pub(super) fn must_look(&self, watch: DaemonWatch, rang: bool, now_ns: u64) -> bool {
+    /// After a sleep at the doorbell that no ring ended: notes a close of the connection.
+    pub(super) fn look_for_close(&mut self) {
+        if !self.session.control().is_known_closed() && self.session.control_mut().is_closed() {
+            // The first pause begins.
+            self.waiter.note_check(m3ipc_sys::monotonic_ns());
+        }
+    }
+
+    /// Whether to look for the next daemon after this sleep, which a wake-up ended.
+    pub(super) fn must_look(&self, watch: DaemonWatch, now_ns: u64) -> bool {
         match watch {
-            DaemonWatch::Clock(_) => self.waiter.is_check_due(now_ns),
+            DaemonWatch::Clock(_) | DaemonWatch::Connection => self.waiter.is_check_due(now_ns),
+            DaemonWatch::Pause(pause_ns) => self.waiter.is_check_due_after(now_ns, pause_ns),
             DaemonWatch::Mark(value) => {
                 self.session.page().daemon_mark().load(Ordering::Acquire) != value
                     || self.waiter.is_check_due(now_ns)
             }
-            DaemonWatch::Connection => !rang || self.waiter.is_check_due(now_ns),
         }
     }
 }
 
-/// The pause before a look at the connection of a daemon that has ended. The sleepers of a node do
-/// not all look at the same time.
-fn after_mark_ns(looks: u32, pid: i32) -> u64 {
+/// The pause before a look for the next daemon, after so many looks. The sleepers of a node do not
+/// all look at the same time.
+fn after_end_ns(looks: u32, pid: i32) -> u64 {
     let spread_ns = u64::from(pid.cast_unsigned() & 15) << 20;
-    (AFTER_MARK_NS << looks.min(7)).min(SLOW_CHECK_NS) + spread_ns
+    (AFTER_END_NS << looks.min(7)).min(SLOW_CHECK_NS) + spread_ns
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Source;
+    use m3ipc_link::Counter;
+    use m3ipc_sys::WAIT_WORDS_MAX;
 
     #[test]
     fn a_sleep_goes_by_the_clock_unless_the_daemon_gave_a_mark() {
         let node = crate::test::node();
         let (server, _client) = node.pair();
         let page = server.session.page();
-        let watch =
-            |verb, slept_ns, on_doorbell| server.daemon_watch(verb, slept_ns, on_doorbell, 0);
+        let watch = |verb, slept_ns, on_doorbell| server.daemon_watch(verb, slept_ns, on_doorbell);
         let clock = DaemonWatch::Clock(SLOW_CHECK_NS);
         let until = m3ipc_sys::monotonic_ns() + 10 * SLOW_CHECK_NS;
         // The daemon gives the mark after its reply to the bind.
@@ -136,14 +150,52 @@ mod tests {
         let node = crate::test::node();
         let (mut server, _client) = node.pair();
         server.interrupt_by(|| false);
-        let watch = server.daemon_watch(WaitCall::Receive, SLOW_CHECK_NS, false, 0);
+        let watch = server.daemon_watch(WaitCall::Receive, SLOW_CHECK_NS, false);
         assert_eq!(watch, DaemonWatch::Clock(SLOW_CHECK_NS));
     }
 
+    /// Lets the endpoint sleep beside a daemon that has ended and has no successor; the number of
+    /// sleeps. A file in place of the runtime directory prevents a start of the next daemon.
+    fn sleeps_beside_an_ended_daemon(node: &crate::test::TestNode, server: &mut Endpoint) -> u64 {
+        let info = crate::Node::find(node.directory()).and_then(|mut node| node.info());
+        let pid = info.expect("a daemon").daemon_pid.to_string();
+        let aside = node.directory().with_extension("aside");
+        std::fs::rename(node.directory(), &aside).expect("own directory");
+        std::fs::write(node.directory(), "").expect("own file");
+        std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        let before = server.session.page().counter(Counter::Slept);
+        for _ in 0..3 {
+            let limit = core::time::Duration::from_millis(100);
+            server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
+        }
+        let after = server.session.page().counter(Counter::Slept);
+        std::fs::remove_file(node.directory()).expect("own file");
+        std::fs::rename(&aside, node.directory()).expect("own directory");
+        after - before
+    }
+
     #[test]
-    fn looks_after_the_mark_become_rare() {
-        let pauses: Vec<u64> = (0..8).map(|looks| after_mark_ns(looks, 0) / 1_000_000).collect();
+    fn a_server_with_many_links_sleeps_beside_an_ended_daemon() {
+        let node = crate::test::node();
+        let (mut server, _client) = node.pair();
+        let bind = |slot| node.vm().bind_additional(Some(slot)).expect("a slot");
+        let mut clients: Vec<_> = (3..).take(WAIT_WORDS_MAX).map(bind).collect();
+        for client in &mut clients {
+            client.notify(server.address()).expect("a link");
+            server.receive(Source::Any).expect("the notification");
+        }
+        // This sleep opens the doorbell.
+        let limit = core::time::Duration::from_millis(1);
+        server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
+        assert!(server.waiter.doorbell().is_some(), "more links than a sleep has words");
+        let sleeps = sleeps_beside_an_ended_daemon(&node, &mut server);
+        assert!(sleeps < 60, "{sleeps} sleeps in place of a few");
+    }
+
+    #[test]
+    fn looks_after_the_end_become_rare() {
+        let pauses: Vec<u64> = (0..8).map(|looks| after_end_ns(looks, 0) / 1_000_000).collect();
         assert_eq!(pauses, [8, 16, 33, 67, 134, 268, 536, 1_000]);
-        assert!((0..99).all(|pid| (8..25).contains(&(after_mark_ns(0, pid) / 1_000_000))));
+        assert!((0..99).all(|pid| (8..25).contains(&(after_end_ns(0, pid) / 1_000_000))));
     }
 }

@@ -17,6 +17,9 @@ use m3ipc_sys::{DoorbellReceiver, Poll, WaitOutcome};
 use m3ipc_wire::Request;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
+/// Polls of one call that may all read something of the daemon.
+const SETTLING_POLLS: u32 = 256;
+
 impl Endpoint {
     /// A descriptor that becomes readable when a receive or a pending request may find something,
     /// for poll(2) and epoll(7). Call [`try_receive`](Self::try_receive) until it finds nothing,
@@ -123,11 +126,13 @@ impl Endpoint {
     }
 
     /// Polls until nothing comes from the daemon meanwhile: a late step of `poll` may read what an
-    /// early one looks for.
+    /// early one looks for. After some polls that all read something, the descriptor stays readable
+    /// in place of one more.
     pub(super) fn poll_settled<T>(
         &mut self,
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
+        let mut polls_left = SETTLING_POLLS;
         loop {
             let before = self.session.control().activity();
             let found = poll(self);
@@ -136,6 +141,13 @@ impl Endpoint {
                 Err(fail) => fail.code == Code::Again,
             };
             if !is_empty || self.session.control().activity() == before {
+                return found;
+            }
+            polls_left -= 1;
+            if polls_left == 0 {
+                if let Some(doorbell) = self.waiter.doorbell_mut() {
+                    doorbell.keep_unsettled();
+                }
                 return found;
             }
         }

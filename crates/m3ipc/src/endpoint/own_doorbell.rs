@@ -32,6 +32,8 @@ pub(super) struct Doorbell {
     receive_seen: Option<u64>,
     /// Whether the endpoint itself keeps the descriptor readable.
     is_kept_readable: bool,
+    /// Whether the present call ends before all was looked at, so that another look is due.
+    is_unsettled: bool,
     /// After a return without a doorbell: the time of the next request for one.
     receiver_due_ns: Option<u64>,
 }
@@ -54,6 +56,7 @@ impl Doorbell {
             activity: control.activity(),
             receive_seen: None,
             is_kept_readable: false,
+            is_unsettled: false,
             receiver_due_ns: None,
         })
     }
@@ -171,8 +174,14 @@ impl Doorbell {
         self.set_readable(true);
     }
 
+    /// Keeps the descriptor readable at the end of the present call, whatever the call has seen.
+    pub(super) fn keep_unsettled(&mut self) {
+        self.is_unsettled = true;
+    }
+
     /// Keeps the descriptor readable, or leaves it to rings and frames.
     pub(super) fn set_readable(&mut self, is_readable: bool) {
+        let is_readable = std::mem::take(&mut self.is_unsettled) | is_readable;
         if self.is_kept_readable == is_readable {
             return;
         }
@@ -183,16 +192,17 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until a ring, or until the connection has a frame or is closed. Also returns whether
-    /// it rang.
+    /// Sleeps until a ring, or until the connection has a frame or closes. Also returns whether it
+    /// rang. A connection that is known to be closed is left out: it would end each sleep at once.
     pub(super) fn sleep(
         &self,
         control: &Control,
         until_ns: u64,
     ) -> Result<(WaitOutcome, bool), Fail> {
         let left_ns = until_ns.saturating_sub(m3ipc_sys::monotonic_ns());
-        let fds = [self.receiver.as_fd(), control.as_fd()];
-        let waited = m3ipc_sys::wait_readable(&fds, left_ns);
+        let both = [self.receiver.as_fd(), control.as_fd()];
+        let fds = if control.is_known_closed() { &both[..1] } else { &both[..] };
+        let waited = m3ipc_sys::wait_readable(fds, left_ns);
         let rang = self.receiver.drain();
         match waited {
             Ok(true) => Ok((WaitOutcome::Changed, rang)),

@@ -59,8 +59,6 @@ struct SleepState {
     tid: u32,
     /// The time of sleep after which to ask for a deadlock next.
     ask_after_ns: u64,
-    /// The looks at the connection since the kernel marked the end of the daemon.
-    looks_after_mark: u32,
 }
 
 /// One sleep of an endpoint. [`waiting::sleep_unless_found`] has the order of its steps.
@@ -107,10 +105,13 @@ impl Sleeper for SleepStep<'_> {
         };
         endpoint.trace.stamp(Moment::Ran);
         let (ended, rang) = slept?;
+        if !rang && ended == WaitOutcome::Changed {
+            endpoint.look_for_close();
+        }
         match ended {
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
-            WaitOutcome::Changed if !endpoint.must_look(self.watch, rang, self.now_ns) => Ok(()),
+            WaitOutcome::Changed if !endpoint.must_look(self.watch, self.now_ns) => Ok(()),
             WaitOutcome::Signal if endpoint.waiter.interruption().by_signal() => {
                 Err(Code::Intr.into())
             }
@@ -182,8 +183,7 @@ impl Endpoint {
         let mut spinner = self.waiter.spin().begin();
         let since_ns = self.waiter.take_short_sleep();
         let ask_after_ns = if since_ns == 0 { DEADLOCK_CHECK_NS } else { DEADLOCK_RECHECK_NS };
-        let mut sleep_state =
-            SleepState { target, deadline, since_ns, tid: 0, ask_after_ns, looks_after_mark: 0 };
+        let mut sleep_state = SleepState { target, deadline, since_ns, tid: 0, ask_after_ns };
         let mut polls = 0_u32;
         let mut shares_cpu = self.shares_cpu(target.index);
         loop {
@@ -271,8 +271,7 @@ impl Endpoint {
         // One word is left for the event word, and one for the daemon mark.
         let on_doorbell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
         let slept_ns = now_ns.saturating_sub(sleep_state.since_ns);
-        let looks = sleep_state.looks_after_mark;
-        let watch = self.daemon_watch(sleep_state.target.verb, slept_ns, on_doorbell, looks);
+        let watch = self.daemon_watch(sleep_state.target.verb, slept_ns, on_doorbell);
         let mut limit_ns = watch.limit_ns();
         if may_deadlock {
             limit_ns = limit_ns.min(sleep_state.ask_after_ns);
@@ -362,7 +361,7 @@ impl Endpoint {
         let event = (page.event_word(), seen);
         let own = match watch {
             DaemonWatch::Mark(value) => [event, (page.daemon_mark(), value)],
-            DaemonWatch::Clock(_) | DaemonWatch::Connection => [event; 2],
+            _ => [event; 2],
         };
         let own = if matches!(watch, DaemonWatch::Mark(_)) { &own[..] } else { &own[..1] };
         if own.len() + words.count() <= FEW_WORDS + 1 {
@@ -427,10 +426,10 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         let returns = self.session.returns_count();
         self.reattach_if_closed();
-        sleep_state.looks_after_mark += u32::from(self.session.has_daemon_ended());
+        self.session.note_look();
         if self.session.returns_count() != returns {
             // The next daemon knows nothing of earlier questions.
-            (sleep_state.ask_after_ns, sleep_state.looks_after_mark) = (DEADLOCK_CHECK_NS, 0);
+            sleep_state.ask_after_ns = DEADLOCK_CHECK_NS;
         }
         self.ring_again();
         self.session.renew_missing_links();

@@ -208,7 +208,12 @@ impl Waiter {
 
     /// Whether the daemon must be checked.
     pub(super) fn is_check_due(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.checked_ns) >= SLOW_CHECK_NS
+        self.is_check_due_after(now_ns, SLOW_CHECK_NS)
+    }
+
+    /// Whether the last check of the daemon is this long ago.
+    pub(super) fn is_check_due_after(&self, now_ns: u64, pause_ns: u64) -> bool {
+        now_ns.saturating_sub(self.checked_ns) >= pause_ns
     }
 
     /// Notes a check of the daemon.

@@ -325,6 +325,7 @@ impl Registry {
         let Some(Some(bitmap)) = bitmaps.get(number) else { return false };
         armed::take_marks(&bitmap.pair.bitmap(false, bitmap.number), |row, bit| {
             let Some(Some(row)) = bitmap.rows.get(row) else { return };
+            row.pair.prefetch_slot(bit);
             let at = row.entries[bit];
             if let Some(Some(of)) = entries.get_mut(at as usize)
                 && !of.is_found
@@ -353,6 +354,7 @@ impl Registry {
             of.is_found = false;
             let Some(stream) = &of.stream else { continue };
             let wants = matches!(of.interest, Interest::Read | Interest::ReadOrWrite);
+            stream.connection.prefetch();
             if wants && stream.connection.has_bytes() {
                 let event = event(of.token, true);
                 self.note(at, event, events);

@@ -102,6 +102,9 @@ impl Connection {
 
     /// Shuts down one direction or both.
     pub(super) fn shut_down(&self, direction: Direction) -> Result<(), Errno> {
+        if direction != Direction::Send {
+            self.polled.publish_end();
+        }
         shut_down(&self.socket, direction)?;
         if direction != Direction::Receive {
             self.send_ended.store(true, Ordering::Release);

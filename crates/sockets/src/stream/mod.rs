@@ -116,6 +116,7 @@ impl Stream {
         let how = ReceiveOptions { wait: how.wait && !self.is_nonblocking(), ..how };
         let mut receiving = lock_half(&self.receiving, how.wait)?;
         let done = receiving.take(&self.connection, bytes, how);
+        receiving.note_next(self.connection.polled());
         if matches!(done, Ok(0) | Err(Errno::CONNRESET | Errno::PIPE)) {
             self.connection.mark_suspect();
         }
@@ -186,6 +187,7 @@ impl Stream {
     /// Ends the connection where the peer broke the rules.
     fn end_if_broken<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
         if matches!(done, Err(Errno::PROTO)) {
+            self.connection.polled().publish_end();
             let _ = shut_down(&self.connection.socket, Direction::Both);
         }
         done
@@ -217,6 +219,7 @@ impl Drop for Stream {
             std::mem::forget(Arc::clone(&connection.pair));
             return;
         }
+        connection.polled().publish_end();
         if let Some(registration) = connection.registration().take() {
             registration.end(&connection.socket, connection.polled());
         }

@@ -5,6 +5,7 @@
 //! only if bytes can be read.
 
 use super::connection::Connection;
+use crate::polled::PolledConnection;
 use crate::receive_ring::ReceiveRing;
 use crate::record::{RECORD_BYTES, Record, low_half};
 use crate::send_ring::current_cpu;
@@ -143,6 +144,12 @@ impl ReceiveHalf {
                 _ => self.sleep(connection)?,
             }
         }
+    }
+
+    /// Tells a poller where the next bytes lie.
+    #[inline]
+    pub(super) fn note_next(&self, polled: &PolledConnection) {
+        polled.note_next_in(self.ring.next_offset());
     }
 
     /// Whether the fast path is open: the last wait was short, and the socket has nothing to say.

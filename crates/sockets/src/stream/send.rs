@@ -13,8 +13,12 @@ use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, send_bytes};
 use m3ipc_wire::sock::half;
 
-/// The time between two checks that the peer lives, in ticks: below a millisecond.
+/// The time between two checks that the peer lives, in ticks: below a millisecond. One connection
+/// checks for all with this peer.
 const CHECK_TICKS: u64 = 1_000_000;
+/// The time between two checks of each connection, in ticks: half a second or more. Another
+/// connection does not show that the peer closed this one past the library.
+const OWN_CHECK_TICKS: u64 = 1 << 31;
 
 /// The sender's state of a connection.
 #[derive(Debug)]
@@ -94,6 +98,7 @@ impl SendHalf {
                     self.check_peer(connection)?;
                 }
                 if count > 0 {
+                    connection.polled().note_next_out(self.ring.next_offset());
                     return Ok(count);
                 }
             }
@@ -134,18 +139,29 @@ impl SendHalf {
         }
     }
 
-    /// Asks the kernel at intervals whether the peer lives, where no other call would.
+    /// Asks the kernel at intervals whether the peer lives, where no other call would. A process
+    /// ends with all its connections, so one check counts for all that it has with this one.
     #[inline]
     fn check_peer(&mut self, connection: &Connection) -> Result<(), Errno> {
         let now = m3ipc_sys::ticks();
-        if now.wrapping_sub(self.checked_ticks) < CHECK_TICKS && !connection.is_suspect() {
-            return Ok(());
+        if !connection.is_suspect() && !connection.polled().has_peer_ended() {
+            let own_age = now.wrapping_sub(self.checked_ticks);
+            let is_alive = || now.wrapping_sub(connection.pair.alive_ticks()) < CHECK_TICKS;
+            if own_age < CHECK_TICKS || (own_age < OWN_CHECK_TICKS && is_alive()) {
+                return Ok(());
+            }
         }
+        self.check_peer_now(connection, now)
+    }
+
+    #[cold]
+    fn check_peer_now(&mut self, connection: &Connection, now: u64) -> Result<(), Errno> {
         self.checked_ticks = now;
         // The socket reports its own error to the next send.
         if m3ipc_sys::has_hung_up(&connection.socket)? {
             self.send_wakeup(connection)
         } else {
+            connection.pair.note_alive(now);
             Ok(())
         }
     }

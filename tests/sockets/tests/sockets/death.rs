@@ -1,7 +1,7 @@
 //! Kills of either side, and of the daemon.
 
 use crate::fixture::Fixture;
-use m3ipc_sockets::Errno;
+use m3ipc_sockets::{Errno, Stream};
 use m3ipc_test_fixture::{readiness, until};
 use std::io::{Read, Write};
 
@@ -44,21 +44,23 @@ fn a_sleeping_sender_hears_of_a_kill() {
 }
 
 #[test]
-fn a_sender_through_blocks_learns_of_a_kill() {
+fn senders_through_blocks_learn_of_a_kill() {
     let fixture = Fixture::new("unread");
     let mut echo = fixture.peer(1, "echo", 80);
-    let mut stream = fixture.domain.connect(fixture.at(1, 80)).unwrap();
+    let mut streams = [80, 80].map(|port| fixture.domain.connect(fixture.at(1, port)).unwrap());
     for _ in 0..100 {
-        stream.write_all(&[5; 50]).unwrap();
-        stream.read_exact(&mut [0; 50]).unwrap();
+        for stream in &mut streams {
+            stream.write_all(&[5; 50]).unwrap();
+            stream.read_exact(&mut [0; 50]).unwrap();
+        }
     }
     echo.kill();
-    let mut failed = None;
-    until("the sender is told", || {
-        failed = stream.send(b"y", true).err();
+    let is_told = |stream: &Stream| {
+        let failed = stream.send(b"y", true).err();
+        assert!(matches!(failed, None | Some(Errno::CONNRESET | Errno::PIPE)), "{failed:?}");
         failed.is_some()
-    });
-    assert!(matches!(failed, Some(Errno::CONNRESET | Errno::PIPE)), "{failed:?}");
+    };
+    until("the senders are told", || streams.iter().filter(|it| is_told(it)).count() == 2);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Streams between two processes: bytes, ends, refusals.
 
 use crate::fixture::Fixture;
-use m3ipc_sockets::{Direction, Errno, ReceiveOptions};
+use m3ipc_sockets::{Direction, Errno, ReceiveOptions, Stream};
 use m3ipc_test_fixture::{pattern, sum, until};
 use std::io::{Read, Write};
 
@@ -111,6 +111,33 @@ fn closing_with_bytes_unread_resets() {
     );
     assert_eq!(one.read(&mut bytes).unwrap(), 0, "and after it the end");
     assert_eq!(one.send(b"too late", true), Err(Errno::PIPE));
+}
+
+#[test]
+fn the_end_of_a_connection_shows_beside_one_that_goes_on() {
+    let fixture = Fixture::new("beside");
+    let listener = fixture.domain.listen(5, 4).unwrap();
+    let pair = || {
+        let one = fixture.domain.connect(fixture.at(0, 5)).unwrap();
+        (one, listener.accept().unwrap().0)
+    };
+    let (mut ended, mut other_end) = pair();
+    let (mut goes_on, mut other) = pair();
+    let talk = |one: &mut Stream, other: &mut Stream| {
+        one.write_all(b"xy").unwrap();
+        other.read_exact(&mut [0; 2]).unwrap();
+        other.write_all(b"xy").unwrap();
+        one.read_exact(&mut [0; 2]).unwrap();
+    };
+    for _ in 0..3 {
+        talk(&mut ended, &mut other_end);
+        talk(&mut goes_on, &mut other);
+    }
+    drop(other_end);
+    // The kernel says that the peer lives, on the other connection.
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    talk(&mut goes_on, &mut other);
+    assert_eq!(ended.send(b"too late", true), Err(Errno::PIPE));
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use crate::test::TestNode;
 use crate::{Endpoint, Message, PendingRequest, Source};
+use m3ipc_link::LinkSide;
+use m3ipc_wire::DaemonEvent;
 
 /// Clears all marks as another member may, until this endpoint has one, and once more.
 fn clear_next_mark(server: &Endpoint) {
@@ -306,4 +308,21 @@ fn a_message_without_its_mark_reaches_a_server_behind_its_descriptor() {
     };
     assert_eq!(received.m_type, 7);
     thread.join().expect("the client ends").expect("the message was taken");
+}
+
+#[test]
+fn a_daemon_with_news_for_each_poll_holds_no_call() {
+    let mut it = EventLoop::new();
+    let mut polls = 0;
+    let found = it.own.poll_settled(|own| {
+        polls += 1;
+        let control = own.session.control_mut();
+        control.requeue((DaemonEvent::Died(0), Vec::new(), LinkSide::One));
+        control.next_event()?;
+        Ok((polls == 10_000).then_some(()))
+    });
+    assert_eq!(found.expect("no failure"), None, "the call ends after {polls} polls");
+    it.own.leave_receive(true);
+    assert!(it.is_readable(), "news may be there that no poll has looked for");
+    it.settle();
 }
