@@ -5,11 +5,11 @@ use crate::held;
 use crate::layout::{IS_BLOCK, LONG_BYTES, PAYLOAD, TYPE};
 use crate::message::{Arrival, TakenMessage};
 use crate::slot::{self, Held, RuleBroken, SlotState};
-use crate::words::{Page, Word32};
+use crate::words::{LinePage, Word32};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Code, LONG_MAX_BYTES, PAYLOAD_BYTES};
 
-impl<P: Page> Link<P> {
+impl<P: LinePage> Link<P> {
     /// Copies a message and holds it. `Ok(None)` if its sender withdrew it meanwhile.
     ///
     /// # Errors
@@ -18,7 +18,7 @@ impl<P: Page> Link<P> {
         &mut self,
         arrival: Arrival,
     ) -> Result<Option<(TakenMessage, Vec<u8>)>, RuleBroken> {
-        let slot = self.peer_slot;
+        let slot = self.peer.offset;
         let word = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed);
         let long_bytes = word as usize;
         if word & IS_BLOCK != 0 || long_bytes > LONG_MAX_BYTES {
@@ -65,7 +65,7 @@ impl<P: Page> Link<P> {
 
     /// Nobody reads the type of a held message any more: it carries the code.
     fn write_code(&self, code: Code) {
-        let cell = self.page.word32(self.peer_slot + TYPE);
+        let cell = self.page.word32(self.peer.offset + TYPE);
         cell.store(code.number().cast_unsigned(), Ordering::Relaxed);
     }
 
@@ -77,7 +77,7 @@ impl<P: Page> Link<P> {
         if !matches!(held, Held::GivenBack | Held::Unanswered) {
             return None;
         }
-        let number = self.page.word32(self.own_slot + TYPE).load(Ordering::Relaxed);
+        let number = self.page.word32(self.own.offset + TYPE).load(Ordering::Relaxed);
         Some(Code::from_number(number.cast_signed()).unwrap_or(Code::PeerBroke))
     }
 
