@@ -5,8 +5,9 @@ use crate::config::Config;
 use crate::deadline::far_away;
 use crate::driver::Driver;
 use crate::error::{CallError, Fault, Reason};
+use crate::state::room::Room;
 use crate::state::{CallResult, Shared};
-use crate::stream::{FIRST_DOWN, StreamEnd};
+use crate::stream::StreamEnd;
 use crate::stream_user::Stream;
 use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::{Address, WaitError};
@@ -155,7 +156,7 @@ impl<C: Codec> Client<C> {
         let Ok(permit) = tokio::time::timeout_at(end, outstanding.acquire()).await else {
             return Err(CallError::NotTaken(Reason::TimedOut));
         };
-        let Some((number, mut ended)) = shared.add(to, bytes, deadline_ns, None) else {
+        let Some((number, mut ended, _)) = shared.add(to, bytes, deadline_ns, false) else {
             return Err(CallError::NotTaken(Reason::Closed));
         };
         let mut in_flight = InFlight { shared, to, number, is_ended: false };
@@ -209,18 +210,22 @@ impl<C: Codec> Client<C> {
     #[must_use]
     pub fn open(&self, to: Address, bytes: Vec<u8>) -> OpenCall {
         let shared = Arc::clone(&self.inner.shared);
-        let (end, half) = StreamEnd::pair(FIRST_DOWN, 0);
-        let (number, ended) = match check_length(&self.inner.config, &bytes) {
-            Ok(()) => shared.add(to, bytes, 0, Some(end)).unzip(),
+        let checked = check_length(&self.inner.config, &bytes);
+        let added = checked.map(|()| shared.add(to, bytes, 0, true));
+        let (number, ended, half) = match added {
+            Ok(Some((number, ended, half))) => (number, Some(ended), half),
+            Ok(None) => (u64::MAX, None, None),
             Err(error) => {
                 let (end, ended) = oneshot::channel();
                 // The other half is here.
                 let _ = end.send(Err(error));
-                (None, Some(ended))
+                (u64::MAX, Some(ended), None)
             }
         };
-        let number = number.unwrap_or(u64::MAX);
-        let stream = Stream { shared, peer: to, number, half, epoch: None, is_asked: false };
+        // The stream of no request: its other end is gone.
+        let half = half.unwrap_or_else(|| StreamEnd::pair(0, 0, Room::default()).1);
+        let (epoch, is_asked, consumed) = (None, false, 0);
+        let stream = Stream { shared, peer: to, number, half, epoch, is_asked, consumed };
         OpenCall { stream, ended, owner: Arc::clone(&self.inner) }
     }
 
@@ -295,9 +300,9 @@ pub struct OpenCall {
 }
 
 impl OpenCall {
-    /// Sends bytes of the client's stream, as fast as the handler asks for them. `false` if the
-    /// call has ended: [`answer`](Self::answer) says how. A drop of the future leaves out the rest
-    /// of the bytes.
+    /// Sends bytes of the client's stream, as fast as the handler asks for them. `false` after
+    /// [`finish`](Self::finish), or if the call has ended: [`answer`](Self::answer) says how. A
+    /// drop of the future leaves out the rest of the bytes.
     pub async fn send(&self, bytes: &[u8]) -> bool {
         self.stream.send(bytes).await
     }

@@ -8,7 +8,8 @@
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Handlers of a server that run at the same time.
+    /// Handlers of a server that run at the same time. One client has at most half of them, rounded
+    /// up.
     pub concurrency: usize,
     /// Requests of one client that the server takes before it has answered them.
     pub window: usize,

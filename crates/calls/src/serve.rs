@@ -4,6 +4,7 @@ use crate::codec::{Codec, Postcard};
 use crate::config::Config;
 use crate::deadline::far_away;
 use crate::error::Fault;
+use crate::state::room::Room;
 use crate::state::{Answer, Begun, Refusal, Shared};
 use crate::stream_user::Stream;
 use m3ipc::{Address, Identity, Message};
@@ -17,6 +18,8 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+
+const TOO_LONG: &str = "the answer is longer than max_body_bytes";
 
 /// The future of a handler.
 type Handling = Pin<Box<dyn Future<Output = Result<Vec<u8>, Fault>> + Send>>;
@@ -138,12 +141,16 @@ struct PerClient {
     identity: Identity,
     states: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     ended: watch::Sender<bool>,
+    /// The share of the client in the handlers: others go on when its handlers wait for it.
+    permits: Semaphore,
 }
 
 /// The serving part of an endpoint.
 pub(crate) struct Serve {
     handler: Arc<dyn Handler>,
     permits: Arc<Semaphore>,
+    /// Handlers of one client at a time.
+    client_share: usize,
     clients: HashMap<i32, Arc<PerClient>>,
     max_body_bytes: usize,
     /// Handlers of requests of `Endpoint::call`, by the address of the client.
@@ -152,9 +159,11 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn new(handler: impl Handler, config: &Config) -> Self {
+        let concurrency = config.concurrency.min(Semaphore::MAX_PERMITS);
         Self {
             handler: Arc::new(handler),
-            permits: Arc::new(Semaphore::new(config.concurrency.min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(concurrency)),
+            client_share: concurrency.div_ceil(2),
             clients: HashMap::new(),
             max_body_bytes: config.max_body_bytes,
             plain: HashMap::new(),
@@ -162,9 +171,10 @@ impl Serve {
     }
 
     fn client(&mut self, identity: Identity) -> Arc<PerClient> {
+        let share = self.client_share;
         let client = self.clients.entry(identity.address.0).or_insert_with(|| {
             let (states, ended) = (Mutex::default(), watch::Sender::new(false));
-            Arc::new(PerClient { identity, states, ended })
+            Arc::new(PerClient { identity, states, ended, permits: Semaphore::new(share) })
         });
         Arc::clone(client)
     }
@@ -187,6 +197,7 @@ impl Serve {
     pub(crate) fn begin(&mut self, shared: &Arc<Shared>, client: Identity, begun: Begun) {
         let (from, epoch, number) = (client.address, begun.epoch, begun.number);
         let deadline = deadline_of(begun.deadline_ns);
+        let room = begun.stream.room.clone();
         let stream = Stream {
             shared: Arc::clone(shared),
             peer: from,
@@ -194,32 +205,41 @@ impl Serve {
             half: begun.stream,
             epoch: Some(epoch),
             is_asked: false,
+            consumed: 0,
         };
-        let (client, stream) = (self.client(client), Some(stream));
-        let request = Request { bytes: begun.body, client, deadline, stream };
+        let client = self.client(client);
+        let owner = Arc::clone(&client);
+        let request = Request { bytes: begun.body, client, deadline, stream: Some(stream) };
         let (handler, permits) = (Arc::clone(&self.handler), Arc::clone(&self.permits));
         let max_body_bytes = self.max_body_bytes;
         let mut open = Open { shared: Arc::clone(shared), from, epoch, number, is_ended: false };
         let task = tokio::spawn(async move {
             let end = deadline.unwrap_or_else(far_away);
-            let Ok(Ok(_permit)) = tokio::time::timeout_at(end, permits.acquire_owned()).await
-            else {
-                return open.end(Answer::Refused(Refusal::TimedOut));
+            // The client's own permit first: a request that waits for it holds up no other client.
+            let both = async {
+                let own = owner.permits.acquire().await.ok()?;
+                Some((own, permits.acquire().await.ok()?))
+            };
+            let Ok(Some((_own, permit))) = tokio::time::timeout_at(end, both).await else {
+                open.end(Answer::Refused(Refusal::TimedOut), 0);
+                return;
             };
             if deadline.is_some_and(|end| end <= Instant::now()) {
-                return open.end(Answer::Refused(Refusal::TimedOut));
+                open.end(Answer::Refused(Refusal::TimedOut), 0);
+                return;
             }
             if !open.begin() {
                 return;
             }
-            match tokio::time::timeout_at(end, handler.handle(request)).await {
-                Ok(Ok(bytes)) if bytes.len() > max_body_bytes => {
-                    open.end(Answer::Fault("the answer is longer than max_body_bytes"));
-                }
-                Ok(Ok(bytes)) => open.end(Answer::Bytes(&bytes)),
-                Ok(Err(fault)) => open.end(Answer::Fault(&fault.message)),
-                Err(_elapsed) => open.end(Answer::Fault("the time limit of the request passed")),
-            }
+            let handled = tokio::time::timeout_at(end, handler.handle(request)).await;
+            drop(permit);
+            let fault = |text: &str| Err(Fault::new(text));
+            let answer = match handled {
+                Ok(Ok(bytes)) if bytes.len() > max_body_bytes => fault(TOO_LONG),
+                Ok(answer) => answer,
+                Err(_elapsed) => fault("the time limit of the request passed"),
+            };
+            open.answer(&room, &answer).await;
         });
         let mut state = shared.state();
         let peer = state.peer_of(from.0, epoch);
@@ -259,7 +279,7 @@ impl Serve {
             }
             match handler.handle(request).await {
                 Ok(bytes) if bytes.len() > max_body_bytes => {
-                    open.fail("the answer is longer than max_body_bytes");
+                    open.fail(TOO_LONG);
                 }
                 answer => open.answer = Some(answer),
             }
@@ -286,21 +306,41 @@ impl Open {
         state.peer_of(self.from.0, self.epoch).is_some_and(|peer| peer.begin(self.number))
     }
 
-    fn end(&mut self, answer: Answer<'_>) {
+    /// Ends the request, when the client has room for its answer.
+    async fn answer(mut self, room: &Room, answer: &Result<Vec<u8>, Fault>) {
+        let (bytes, answer) = match answer {
+            Ok(bytes) => (bytes.len(), Answer::Bytes(bytes)),
+            Err(fault) => (fault.message.len(), Answer::Fault(&fault.message)),
+        };
+        match room.part(bytes).await {
+            Some(part) => {
+                if self.end(answer, part.cost()) {
+                    part.keep();
+                }
+            }
+            // The client has gone.
+            None => self.is_ended = true,
+        }
+    }
+
+    /// Queues the end. `false` if the request was given up.
+    fn end(&mut self, answer: Answer<'_>, cost: usize) -> bool {
         self.is_ended = true;
         let mut state = self.shared.state();
-        let Some(peer) = state.peer_of(self.from.0, self.epoch) else { return };
-        if peer.answer(self.number, answer) {
-            drop(state);
+        let peer = state.peer_of(self.from.0, self.epoch);
+        let is_queued = peer.is_some_and(|peer| peer.answer(self.number, answer, cost));
+        drop(state);
+        if is_queued {
             self.shared.changed.notify_one();
         }
+        is_queued
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         if !self.is_ended {
-            self.end(Answer::Fault("the handler of the request panicked or was stopped"));
+            self.end(Answer::Fault("the handler of the request panicked or was stopped"), 0);
         }
     }
 }

@@ -9,7 +9,8 @@ use m3ipc::asynchronous::AsyncEndpoint;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server on tokio. A drop ends it at once; [`shutdown`](Self::shutdown) ends it in order.
+/// A server on tokio. A drop ends it and its endpoint at once; [`shutdown`](Self::shutdown) ends it
+/// in order.
 ///
 /// ```
 /// # let node = m3ipc::test::node();
@@ -54,7 +55,7 @@ impl Server {
         Self { client: Client::of(driver, shared, config) }
     }
 
-    /// A client at the same endpoint, for calls of others.
+    /// A client at the same endpoint, for calls of others. It ends with the server.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -87,6 +88,12 @@ impl Server {
             }
         };
         let _ = tokio::time::timeout(grace, served).await;
+    }
+}
+
+impl Drop for Server {
+    /// Ends the endpoint, also while clones of its client live.
+    fn drop(&mut self) {
         self.client.close();
     }
 }

@@ -13,6 +13,7 @@
 use crate::config::Config;
 use crate::error::{CallError, Fault, Reason};
 use crate::frame::{self, Frame, HEAD_BYTES, Kind, Malformed};
+use crate::state::room::Room;
 use crate::stream::{FIRST_DOWN, StreamEnd, StreamHalf};
 use m3ipc::{Address, LONG_MAX_BYTES, Message};
 use std::collections::{HashMap, VecDeque};
@@ -22,9 +23,10 @@ use tokio::task::AbortHandle;
 
 /// Requests that a client may send before the server has said more.
 const FIRST_WINDOW: u64 = 64;
-/// Bytes of a stream that a caller does not read, for one grant. The rest of the first credit is
-/// longer than a piece, so the server never waits for a grant that does not come.
-const DISCARD_BYTES: u64 = (FIRST_DOWN / 2) as u64;
+/// Frames without an answer that a peer may cause before it takes them, for each request of either
+/// side. An honest peer causes fewer: an end, a cancel, and a grant for each
+/// [`GRANT_BYTES`](crate::stream::GRANT_BYTES) of its credit.
+const FRAMES_PER_REQUEST: usize = 16;
 
 /// The result of a request.
 pub(crate) type CallResult = Result<Vec<u8>, CallError>;
@@ -36,6 +38,16 @@ enum Place {
     Taken,
 }
 
+/// The end of the client's stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UpEnd {
+    Open,
+    /// It goes with the request, or after the take of its train: never before the request.
+    Wanted,
+    /// It is in a train behind its request, or in the queue.
+    Sent,
+}
+
 #[derive(Debug)]
 struct Outgoing {
     place: Place,
@@ -45,8 +57,7 @@ struct Outgoing {
     /// Why the caller wants an early end. The driver finds out whether the request was taken.
     stop: Option<Reason>,
     stream: Option<StreamEnd>,
-    /// Without a stream: whether the server was told to expect no piece.
-    is_up_ended: bool,
+    up_end: UpEnd,
     /// Without a stream: the bytes of the server's stream that it was not yet granted again.
     discarded: u64,
 }
@@ -64,6 +75,8 @@ struct Incoming {
 pub(crate) struct Queued {
     bytes: Vec<u8>,
     is_answer: bool,
+    /// What its take gives back to the room.
+    cost: usize,
 }
 
 /// What a posted train carries, for its end.
@@ -89,6 +102,10 @@ pub(crate) struct Peer {
     window: u64,
     any_stop: bool,
     queue: VecDeque<Queued>,
+    /// Frames of the queue and of the posted train.
+    queued: usize,
+    /// Bounds the bytes of streams and answers in the queue and in the posted train.
+    room: Room,
     incoming: HashMap<u64, Incoming>,
     incoming_bytes: usize,
     /// Answers that the peer has not taken.
@@ -146,12 +163,16 @@ impl Peer {
                 self.waiting.pop_front();
                 continue;
             };
-            if !fits(train, HEAD_BYTES + 8 + request.body.len()) {
+            if !fits(train, 2 * HEAD_BYTES + 8 + request.body.len()) {
                 break;
             }
             self.waiting.pop_front();
             let deadline = request.deadline_ns.to_le_bytes();
             frame::push(train, Kind::Request, number, &[&deadline, &request.body]);
+            if request.up_end == UpEnd::Wanted {
+                request.up_end = UpEnd::Sent;
+                frame::push(train, Kind::UpEnd, number, &[]);
+            }
             request.place = Place::InTrain;
             self.in_flight += 1;
             manifest.requests.push(number);
@@ -164,9 +185,15 @@ impl Peer {
             if let Some(request) = self.outgoing.get_mut(&number) {
                 request.place = Place::Taken;
                 request.body = Vec::new();
+                if request.up_end == UpEnd::Wanted {
+                    request.up_end = UpEnd::Sent;
+                    self.queue_control(Kind::UpEnd, number, &[]);
+                }
             }
         }
         self.answers -= manifest.queued.iter().filter(|queued| queued.is_answer).count();
+        self.queued -= manifest.queued.len();
+        self.room.give_back(manifest.queued.iter().map(|queued| queued.cost).sum());
         if std::mem::take(&mut self.any_stop) {
             self.stop_all(Place::Taken);
         }
@@ -179,6 +206,9 @@ impl Peer {
             if let Some(request) = self.outgoing.get_mut(&number) {
                 self.in_flight -= 1;
                 request.place = Place::Waiting;
+                if request.stream.is_some() && request.up_end == UpEnd::Sent {
+                    request.up_end = UpEnd::Wanted;
+                }
                 self.waiting.push_front(number);
             }
         }
@@ -205,9 +235,7 @@ impl Peer {
             Place::Waiting => CallError::NotTaken(reason),
             _ => {
                 self.in_flight -= 1;
-                let mut bytes = Vec::new();
-                frame::push(&mut bytes, Kind::Cancel, number, &[]);
-                self.queue.push_back(Queued { bytes, is_answer: false });
+                self.queue_control(Kind::Cancel, number, &[]);
                 CallError::Taken(reason)
             }
         };
@@ -224,6 +252,7 @@ impl Peer {
             };
             let _ = request.end.send(Err(error));
         }
+        self.room.close();
         for (_, request) in self.incoming.drain() {
             if let Some(abort) = request.abort {
                 abort.abort();
@@ -231,73 +260,9 @@ impl Peer {
         }
     }
 
-    fn apply_stream(&mut self, frame: &Frame<'_>) -> Result<(), Malformed> {
-        if frame.number >= self.next {
-            return Err(Malformed);
-        }
-        match self.outgoing.get_mut(&frame.number) {
-            // It was given up.
-            None => Ok(()),
-            Some(request) if request.place == Place::Waiting => Err(Malformed),
-            Some(Outgoing { stream: Some(stream), .. }) => stream.apply(frame),
-            // The caller has no stream, and wants the answer alone: the server may go on.
-            Some(request) if frame.kind == Kind::CreditUp => {
-                if !std::mem::replace(&mut request.is_up_ended, true) {
-                    self.queue_control(Kind::UpEnd, frame.number, &[]);
-                }
-                Ok(())
-            }
-            // An empty piece would cost memory and no credit.
-            Some(_) if frame.body.is_empty() => Err(Malformed),
-            Some(request) => {
-                request.discarded += frame.body.len() as u64;
-                // One grant for many pieces: small pieces must not fill the queue.
-                if request.discarded >= DISCARD_BYTES {
-                    let bytes = std::mem::take(&mut request.discarded);
-                    self.queue_control(Kind::CreditDown, frame.number, &bytes.to_le_bytes());
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn queue_control(&mut self, kind: Kind, number: u64, body: &[u8]) {
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
-        frame::push(&mut bytes, kind, number, &[body]);
-        self.queue.push_back(Queued { bytes, is_answer: false });
-    }
-
-    /// Queues a frame of the stream of a request that this side made, or of one that it serves.
-    /// `false` if the request has ended.
-    pub(crate) fn queue_stream(&mut self, kind: Kind, number: u64, body: &[u8]) -> bool {
-        let granted = match kind {
-            Kind::CreditUp | Kind::CreditDown => {
-                body.first_chunk().copied().map_or(0, u64::from_le_bytes)
-            }
-            _ => 0,
-        };
-        let stream = match kind {
-            Kind::Down | Kind::CreditUp => {
-                self.incoming.get_mut(&number).map(|request| &mut request.stream)
-            }
-            _ => self.outgoing.get_mut(&number).and_then(|request| request.stream.as_mut()),
-        };
-        let Some(stream) = stream else { return false };
-        stream.grant(granted);
-        self.queue_control(kind, number, body);
-        true
-    }
-
     /// Requests of the peer that still need memory here.
     fn load(&self) -> usize {
         self.incoming.len() + self.answers
-    }
-
-    fn queue_answer(&mut self, kind: Kind, number: u64, body: &[u8]) {
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len());
-        frame::push(&mut bytes, kind, number, &[body]);
-        self.queue.push_back(Queued { bytes, is_answer: true });
-        self.answers += 1;
     }
 
     /// Applies a frame of the peer. `begin` are limits of a server that accepts requests.
@@ -307,6 +272,9 @@ impl Peer {
         config: &Config,
         begin: Result<(), Refusal>,
     ) -> Result<Option<Begun>, Malformed> {
+        if self.is_overfull(config) {
+            return Err(Malformed);
+        }
         match frame.kind {
             Kind::Request => return self.apply_request(frame, config, begin),
             Kind::Cancel => {
@@ -347,19 +315,17 @@ impl Peer {
         self.next_incoming = frame.number.checked_add(1).ok_or(Malformed)?;
         if !self.is_granted {
             self.is_granted = true;
-            let mut bytes = Vec::new();
-            frame::push(&mut bytes, Kind::Window, config.window as u64, &[]);
-            self.queue.push_back(Queued { bytes, is_answer: false });
+            self.queue_control(Kind::Window, config.window as u64, &[]);
         }
         let has_room = self.incoming_bytes.saturating_add(body.len()) <= config.client_bytes
             && body.len() <= config.max_body_bytes;
         let begin = if has_room { begin } else { begin.and(Err(Refusal::Busy)) };
         if let Err(refusal) = begin {
-            self.queue_answer(Kind::Refused, frame.number, &[refusal as u8]);
+            self.queue_answer(Kind::Refused, frame.number, &[refusal as u8], 0);
             return Ok(None);
         }
         self.incoming_bytes += body.len();
-        let (stream, half) = StreamEnd::pair(0, FIRST_DOWN);
+        let (stream, half) = StreamEnd::pair(0, FIRST_DOWN, self.room.clone());
         let incoming = Incoming { bytes: body.len(), is_begun: false, abort: None, stream };
         self.incoming.insert(frame.number, incoming);
         Ok(Some(Begun {
@@ -408,15 +374,16 @@ impl Peer {
         self.incoming.get_mut(&number).map(|request| request.abort = Some(abort)).is_some()
     }
 
-    /// Queues the end of a request, unless it was given up. `true` if it was queued.
-    pub(crate) fn answer(&mut self, number: u64, answer: Answer<'_>) -> bool {
+    /// Queues the end of a request, unless it was given up. `true` if it was queued, with the
+    /// `cost` that its sender took from the room.
+    pub(crate) fn answer(&mut self, number: u64, answer: Answer<'_>, cost: usize) -> bool {
         let Some(request) = self.incoming.remove(&number) else { return false };
         self.incoming_bytes -= request.bytes;
         match answer {
-            Answer::Bytes(bytes) => self.queue_answer(Kind::Answer, number, bytes),
-            Answer::Fault(text) => self.queue_answer(Kind::Fault, number, text.as_bytes()),
+            Answer::Bytes(bytes) => self.queue_answer(Kind::Answer, number, bytes, cost),
+            Answer::Fault(text) => self.queue_answer(Kind::Fault, number, text.as_bytes(), cost),
             Answer::Refused(refusal) => {
-                self.queue_answer(Kind::Refused, number, &[refusal as u8]);
+                self.queue_answer(Kind::Refused, number, &[refusal as u8], cost);
             }
         }
         true
@@ -430,7 +397,7 @@ impl Peer {
             if let Some(abort) = self.incoming.get_mut(&number).and_then(|it| it.abort.take()) {
                 abort.abort();
             }
-            self.answer(number, Answer::Refused(refusal));
+            self.answer(number, Answer::Refused(refusal), 0);
         }
     }
 
@@ -552,8 +519,8 @@ impl Shared {
         to: Address,
         body: Vec<u8>,
         deadline_ns: u64,
-        stream: Option<StreamEnd>,
-    ) -> Option<(u64, oneshot::Receiver<CallResult>)> {
+        has_stream: bool,
+    ) -> Option<(u64, oneshot::Receiver<CallResult>, Option<StreamHalf>)> {
         let (end, ended) = oneshot::channel();
         let mut state = self.state();
         if state.is_closed {
@@ -562,15 +529,15 @@ impl Shared {
         let peer = state.peer(to.0);
         let number = peer.next;
         peer.next += 1;
-        let place = Place::Waiting;
-        let (is_up_ended, discarded) = (false, 0);
-        let request =
-            Outgoing { place, deadline_ns, body, end, stop: None, stream, is_up_ended, discarded };
+        let pair = has_stream.then(|| StreamEnd::pair(FIRST_DOWN, 0, peer.room.clone()));
+        let (stream, half) = pair.unzip();
+        let (place, stop, up_end, discarded) = (Place::Waiting, None, UpEnd::Open, 0);
+        let request = Outgoing { place, deadline_ns, body, end, stop, stream, up_end, discarded };
         peer.outgoing.insert(number, request);
         peer.waiting.push_back(number);
         drop(state);
         self.changed.notify_one();
-        Some((number, ended))
+        Some((number, ended, half))
     }
 
     /// Ends a request early: now, or by the driver if its train is under way.
@@ -589,5 +556,7 @@ impl Shared {
     }
 }
 
+mod queue;
+pub(crate) mod room;
 #[cfg(test)]
 mod tests;
