@@ -16,7 +16,7 @@ use m3ipc::{
 use owned::Owned;
 use pyo3::prelude::*;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 /// A bound endpoint.
 #[pyclass(frozen, module = "m3ipc", weakref)]
@@ -44,25 +44,30 @@ impl Endpoint {
         Self {
             address: endpoint.address(),
             vm: endpoint.vm_name().to_owned(),
-            bound: Mutex::new(Some(Owned { endpoint, areas: Vec::new(), _anchor: anchor })),
+            bound: Mutex::new(Some(Owned::of(endpoint, anchor))),
             raised,
             birth: Birth::now(),
         }
     }
 
     /// Makes a call without the interpreter lock. An exception of a signal handler goes before the
-    /// error of the call that it ended.
+    /// result of the call during which it ran, as at any other place of a program.
     fn enter<R: Send>(
         &self,
         py: Python<'_>,
         call: impl FnOnce(&mut Owned) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
         self.birth.check("endpoint")?;
-        let made = py.detach(|| {
-            let mut bound = self.bound.try_lock().map_err(|_| busy("endpoint"))?;
-            call(bound.as_mut().ok_or_else(|| closed("endpoint"))?)
+        let (made, raised) = py.detach(|| {
+            let Ok(mut bound) = self.bound.try_lock() else { return (Err(busy("endpoint")), None) };
+            let Some(bound) = bound.as_mut() else { return (Err(closed("endpoint")), None) };
+            drop(self.take_raised());
+            (call(bound), self.take_raised())
         });
-        made.map_err(|fault| self.exception(fault))
+        match raised {
+            Some(raised) => Err(raised),
+            None => Ok(made?),
+        }
     }
 
     /// Makes a call that never waits, and keeps the interpreter lock: a release costs more.
@@ -72,13 +77,8 @@ impl Endpoint {
         call(bound.as_mut().ok_or_else(|| closed("endpoint"))?).map_err(PyErr::from)
     }
 
-    fn exception(&self, fault: Fault) -> PyErr {
-        if fault.code == Code::Intr
-            && let Some(raised) = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
-        {
-            return raised;
-        }
-        fault.into()
+    fn take_raised(&self) -> Option<PyErr> {
+        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Sends a reply.
@@ -200,8 +200,16 @@ impl Endpoint {
     }
 
     #[getter]
-    fn is_bound(&self, py: Python<'_>) -> bool {
-        self.enter(py, |bound| Ok(bound.endpoint.is_bound())).unwrap_or(false)
+    fn is_bound(&self) -> bool {
+        if self.birth.check("endpoint").is_err() {
+            return false;
+        }
+        match self.bound.try_lock() {
+            Ok(mut bound) => bound.as_mut().is_some_and(|bound| bound.endpoint.is_bound()),
+            // Another thread is in a call, which ends with the endpoint.
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Poisoned(_)) => false,
+        }
     }
 
     #[pyo3(signature = (

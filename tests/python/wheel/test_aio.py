@@ -1,10 +1,12 @@
 """asyncio: calls, cancellation, deaths, arrays."""
 import asyncio
 import signal
+import threading
 
 import m3ipc
+import numpy as np
 import pytest
-from m3ipc import AsyncEndpoint
+from m3ipc import AsyncEndpoint, _bodies
 
 
 def run(coroutine):
@@ -185,3 +187,25 @@ def test_an_endpoint_moves_to_another_loop(bind):
         return answer.data
 
     assert [run(main()) for _ in range(3)] == [b"x"] * 3
+
+
+def test_a_send_copies_an_array_once(bind, monkeypatch):
+    copies = []
+    copied = _bodies.copied
+    monkeypatch.setattr(_bodies, "copied", lambda *all: copies.append(1) or copied(*all))
+    server, got = bind(), []
+
+    async def main():
+        client = AsyncEndpoint(bind())
+        with pytest.raises(m3ipc.TimedOut):
+            await client.send(server.address, np.ones(10), timeout=0.1)
+        sending = asyncio.create_task(client.send(server.address, np.ones(10)))
+        await asyncio.sleep(0.05)
+        taking = threading.Thread(target=lambda: got.append(server.receive(timeout=30)))
+        taking.start()
+        await sending
+        await asyncio.to_thread(taking.join)
+
+    run(main())
+    assert (got[0].array.numpy() == 1.0).all()
+    assert len(copies) == 2

@@ -194,3 +194,41 @@ def test_a_signal_that_another_thread_gets_is_answered(program):
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=30)[0] == "interrupted\n"
+
+
+def test_an_exception_of_a_handler_is_not_lost_with_an_answer(program):
+    process = program("""
+        import threading
+        me, other = vm.bind(), vm.bind()
+        answered = threading.Event()
+        def serve():
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+            request = other.receive()
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            alarmed.wait()
+            request.reply(b"after all")
+            answered.set()
+        alarmed = threading.Event()
+        def handle(*_):
+            alarmed.set()
+            answered.wait()
+            raise RuntimeError("from the handler")
+        signal.signal(signal.SIGALRM, handle)
+        threading.Thread(target=serve).start()
+        try:
+            print(me.call(other.address).data)
+        except RuntimeError as error:
+            print(error)
+    """, stdout=subprocess.PIPE)
+    assert process.communicate(timeout=30)[0] == "from the handler\n"
+
+
+def test_an_endpoint_in_a_call_of_another_thread_is_bound(pair):
+    server, client = pair
+    waiting = threading.Thread(target=server.receive)
+    waiting.start()
+    for _ in range(1000):
+        assert server.is_bound
+    client.notify(server.address)
+    waiting.join()
+    assert server.is_bound

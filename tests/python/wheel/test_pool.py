@@ -3,6 +3,7 @@ import os
 import signal
 import time
 from concurrent.futures import CancelledError
+from types import SimpleNamespace
 
 import m3ipc
 import numpy as np
@@ -128,3 +129,46 @@ def test_descriptors_do_not_leak(vm, node):
     for _ in range(3):
         once()
     assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_an_answer_that_cannot_be_sent_is_an_exception(pool):
+    with pytest.raises(m3ipc.TaskFailed, match="NoneType"):
+        pool.submit(work.breaks_replies, 1).result()
+    assert pool.submit(work.total, np.ones(2)).result() == 2.0
+
+
+def test_a_worker_that_can_send_no_answer_ends(pool):
+    with pytest.raises(m3ipc.WorkerDied):
+        pool.submit(work.breaks_replies, 2).result()
+    assert pool.submit(work.total, np.ones(2)).result() == 2.0
+
+
+def test_a_failure_is_cut_to_what_a_link_takes():
+    from m3ipc import _worker
+
+    for text in ("a", "\x00", "\u20ac"):
+        data = _worker.short({"e": ["Name", text * 5_000, text * 5_000]})
+        assert 400 < len(data) <= 1_700
+
+
+def test_a_worker_that_lost_its_endpoint_is_killed(pool):
+    with pytest.raises(m3ipc.WorkerDied) as error:
+        pool.submit(work.loses_its_endpoint).result()
+    assert error.value.exitcode == -9
+    assert pool.submit(work.total, np.ones(2)).result() == 2.0
+
+
+def test_a_worker_that_ends_while_it_is_admitted_breaks_nothing(pool):
+    pool.submit(work.total, np.ones(1)).result()
+
+    def reply():
+        raise m3ipc.NotWaiting("it ended")
+
+    with pool._lock:
+        worker = next(worker for worker in pool._workers if worker.address is not None)
+        address, worker.address = worker.address, None
+        hello = SimpleNamespace(source=address, data=str(worker.number).encode(), reply=reply)
+        pool._admit(hello)
+        assert worker.address is None
+        worker.address = address
+    assert pool.submit(work.total, np.ones(2)).result() == 2.0

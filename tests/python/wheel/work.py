@@ -1,5 +1,6 @@
 """Functions of tasks."""
 import os
+import sys
 import time
 from dataclasses import dataclass
 
@@ -56,3 +57,28 @@ def dies(code):
 def sleeps(seconds):
     time.sleep(seconds)
     return seconds
+
+
+def breaks_replies(times):
+    """The next answers of this worker are no bytes."""
+    from m3ipc import _bodies
+
+    whole = _bodies.with_arrays
+
+    def broken(endpoint, to, arrays, rest):
+        nonlocal times
+        data, inline, given = whole(endpoint, to, arrays, rest)
+        times -= 1
+        return (data if times < 0 else None), inline, given
+
+    _bodies.with_arrays = broken
+    return 0
+
+
+def loses_its_endpoint():
+    """Closes the worker's endpoint, and goes on."""
+    frame = sys._getframe()
+    while "endpoint" not in frame.f_locals:
+        frame = frame.f_back
+    frame.f_locals["endpoint"].close()
+    time.sleep(1000)

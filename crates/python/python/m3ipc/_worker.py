@@ -14,10 +14,12 @@ from typing import Any
 from . import Node, _bodies, _tasks
 from ._native import Message
 from .arrays import Array, block_under
-from .errors import Died, Unbound
+from .errors import Died, NotWaiting, Unbound
 
 # The name under which the parent's main program is imported, so that its guard does not run it.
 _MAIN = "__m3ipc_main__"
+# Bytes of a failure that the link takes without memory beside it.
+_FAILURE_MAX = 1_700
 
 
 class Functions:
@@ -66,6 +68,16 @@ def failure(error: Exception) -> dict[str, Any]:
     return {"e": [name, str(error), "".join(traceback.format_exception(error))]}
 
 
+def short(failed: dict[str, Any]) -> bytes:
+    """The bytes of a failure, cut to what a link takes."""
+    length = _FAILURE_MAX
+    while True:
+        data = _tasks.write({"e": [text[:length] for text in failed["e"]]})
+        if len(data) <= _FAILURE_MAX:
+            return data
+        length //= 2
+
+
 def outgoing(endpoint: Any, results: list[Any]) -> tuple[dict[str, Any], list[Array]]:
     """The result with its arrays in blocks. Those that came with the request are not copied.
 
@@ -109,16 +121,36 @@ def main(vm: str, parent: str, number: str, program: str | None = None) -> None:
         to = request.source
         del request
         try:
-            result, arrays = outgoing(endpoint, results)
-            data, inline, given = _bodies.with_arrays(endpoint, to, arrays, _tasks.write(result))
+            answer(endpoint, to, results)
+        except NotWaiting:  # the pool gave the task up
+            pass
         except Exception as error:
-            failed = _tasks.write(failure(error))
-            data, inline, given = _bodies.with_arrays(endpoint, to, [], failed)
-        try:
-            endpoint._reply(to, data, _tasks.DONE, inline)
-        except Exception:
-            _bodies.take_back(endpoint, given)
-        result, arrays, given = {}, [], []
+            # Without an answer the pool would wait for ever: if this fails too, the worker ends.
+            answer_short(endpoint, to, short(failure(error)))
+
+
+def answer(endpoint: Any, to: int, results: list[Any]) -> None:
+    """Sends the result with its arrays."""
+    try:
+        result, arrays = outgoing(endpoint, results)
+        data, inline, given = _bodies.with_arrays(endpoint, to, arrays, _tasks.write(result))
+    except Exception as error:
+        failed = _tasks.write(failure(error))
+        data, inline, given = _bodies.with_arrays(endpoint, to, [], failed)
+    try:
+        endpoint._reply(to, data, _tasks.DONE, inline)
+    except BaseException:
+        _bodies.take_back(endpoint, given)
+        raise
+
+
+def answer_short(endpoint: Any, to: int, failed: bytes) -> None:
+    """Sends a failure that needs no memory beside the link."""
+    data, inline, _ = _bodies.with_arrays(endpoint, to, [], failed)
+    try:
+        endpoint._reply(to, data, _tasks.DONE, inline)
+    except NotWaiting:
+        pass
 
 
 if __name__ == "__main__":

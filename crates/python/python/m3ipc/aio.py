@@ -23,7 +23,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from . import _bodies
-from ._native import Endpoint, Message
+from ._native import Block, Endpoint, Message
 from .codec import Codec
 from .errors import Error, WouldBlock, _make
 
@@ -122,17 +122,31 @@ class AsyncEndpoint:
         codec: Codec | None = None,
     ) -> None:
         """Sends a message, and returns when the peer has taken it."""
-        pause = _PAUSE_FIRST
         try:
             async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        return self.endpoint.send(to, body, type=type, timeout=0, codec=codec)
-                    except WouldBlock:
-                        await asyncio.sleep(pause)
-                    pause = min(pause * 2, _PAUSE_MAX)
+                await self._send(to, body, type, codec)
         except TimeoutError as error:
             raise self._late(error, "send", to) from None
+
+    async def _send(self, to: int, body: Any, m_type: int, codec: Codec | None) -> None:
+        endpoint, pause = self.endpoint, _PAUSE_FIRST
+        is_block = isinstance(body, Block)
+        # Once for all attempts: an array is copied into a block here.
+        data, inline, given = _bodies.encode(endpoint, to, None if is_block else body, codec)
+        try:
+            while True:
+                try:
+                    if is_block:
+                        endpoint._with_block("send", to, body, m_type, 0)
+                    else:
+                        endpoint._send(to, data, m_type, 0, inline)
+                    return
+                except WouldBlock:
+                    await asyncio.sleep(pause)
+                pause = min(pause * 2, _PAUSE_MAX)
+        except BaseException:
+            _bodies.take_back(endpoint, given)
+            raise
 
     async def locate(self, name: str, *, timeout: float | None = None) -> int:
         """Waits until an endpoint has the name. Returns its address."""

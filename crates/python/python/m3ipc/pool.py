@@ -40,6 +40,10 @@ from .errors import Died, Error, NotTaken, Unbound, WorkerDied
 _LOOK = 0.2
 # Workers that end before their first call, one after the other, before the pool gives up.
 _STARTS_MAX = 3
+# How long a worker whose endpoint is gone may take to end by itself, in seconds.
+_END = 1.0
+# Messages of one round. A peer that sends without end must not keep the lock.
+_ROUND = 128
 
 _numbers = itertools.count()
 # The pools of this process that share a VM of their own: a process has one VM.
@@ -123,7 +127,7 @@ class Pool:
                     array.block.release()  # raises the exception that says why
                     raise BufferError("the array was given away; its new owner has the memory")
             self._queue.append(task)
-        self._wake()
+            self._wake()
         return task.future
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
@@ -143,7 +147,7 @@ class Pool:
             if self._closing:
                 return
             self._closing = True
-        self._wake()
+            self._wake()
         self._thread.join()
         os.close(self._wake_read)
         os.close(self._wake_write)
@@ -207,7 +211,15 @@ class Pool:
         for worker in list(self._workers):
             if worker.pending is not None:
                 self._poll(worker)
-        while (message := self._endpoint.try_receive()) is not None:
+        for _ in range(_ROUND):
+            try:
+                message = self._endpoint.try_receive()
+            except Unbound:
+                raise
+            except Error:  # one message or one peer failed
+                continue
+            if message is None:
+                break
             if message.died is not None:
                 self._note_death(message.died)
             elif message.is_request and message.type == _tasks.HELLO:
@@ -224,10 +236,13 @@ class Pool:
     def _admit(self, message: Any) -> None:
         for worker in self._workers:
             if worker.address is None and str(worker.number).encode() == message.data:
-                self._endpoint.watch(message.source)
+                try:
+                    self._endpoint.watch(message.source)
+                    message.reply()
+                except Error:  # it ended, or waits no longer: its process will end
+                    return
                 worker.address = message.source
                 self._ended = 0
-                message.reply()
 
     def _note_death(self, address: int) -> None:
         for worker in list(self._workers):
@@ -236,7 +251,7 @@ class Pool:
 
     def _replace(self, worker: _Worker) -> None:
         self._workers.remove(worker)
-        worker.process.wait()
+        _exit_code(worker.process)
         if self._closing:
             return
         if worker.address is None:
@@ -288,7 +303,7 @@ class Pool:
         if isinstance(error, NotTaken) and is_dead and self._restore(task):
             self._queue.appendleft(task)
         elif is_dead:
-            code = worker.process.wait()
+            code = _exit_code(worker.process)
             died = WorkerDied(f"worker {worker.process.pid} ended with {code} during the task")
             died.code, died.peer, died.exitcode = getattr(error, "code", 0), worker.address, code
             task.future.set_exception(died)
@@ -337,6 +352,15 @@ def _finish(task: _Task, answer: Any) -> None:
         task.future.set_exception(error)
     else:
         task.future.set_result(value)
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a worker whose endpoint is gone. One that goes on is killed."""
+    try:
+        return process.wait(_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
