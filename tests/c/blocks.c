@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <m3ipc.h>
 #include <m3ipc/sock.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,34 @@ static int child(int vmid, struct in_addr there, int port)
     }
     must(count == 0, "the child sees the end");
     return 0;
+}
+
+struct receiving { int fd; void *block; long count; };
+
+static void *receives(void *of)
+{
+    struct receiving *it = of;
+    it->count = m3_stream_receive_block(it->fd, &it->block);
+    return NULL;
+}
+
+/* While a thread waits for a block, others use the endpoint, and send on the stream. */
+static void *beside_a_wait(int fd, int area, void *block)
+{
+    struct receiving one = { .fd = fd };
+    pthread_t thread;
+    void *small;
+    must(pthread_create(&thread, NULL, receives, &one) == 0, "a thread");
+    poll(NULL, 0, 100);
+    for (int at = 0; at < 100; at++) {
+        must(m3_block_alloc(area, 100, 0, &small) >= 0, "a block beside a wait");
+        must(m3_block_free(small) >= 0, "the end of that block");
+    }
+    must(m3_stream_send_block(fd, block) == 0, "sends beside a wait");
+    pthread_join(thread, NULL);
+    must(one.count == BYTES && one.block == block, "the thread receives");
+    must(m3_send(fd, "g", 1, 0) == 1, "tells the child again");
+    return one.block;
 }
 
 int main(void)
@@ -84,6 +114,7 @@ int main(void)
         must(m3_send(fd, "g", 1, 0) == 1, "tells the child");
         block = back;
     }
+    block = beside_a_wait(fd, area, block);
     must(m3_copied_total() == 0, "nothing was copied");
     must(m3_stream_send_block(listener, block) < 0 && errno == ENOTCONN,
          "a listener has no stream");

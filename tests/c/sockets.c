@@ -443,6 +443,85 @@ static void datagrams(void)
 }
 
 #ifdef COM
+static void must(const char *what, int is_so)
+{
+    if (!is_so) {
+        printf("%s: not so (errno %s)\n", what, strerrorname_np(errno));
+        failed = 1;
+    }
+}
+
+struct connecting { int fd, port, errno_of; _Atomic int is_done; };
+
+static void *connects(void *of)
+{
+    struct connecting *it = of;
+    do {
+        it->errno_of = connect_at(it->fd, it->port) < 0 ? errno : 0;
+    } while (it->errno_of == EALREADY);
+    it->is_done = 1;
+    return NULL;
+}
+
+static void nothing(int number) { (void)number; }
+
+/* A connect that waits for room in the listener's queue: other calls on its socket do not wait. */
+static void waiting(void)
+{
+    int listener = CALL(socket)(AF_INET, SOCK_STREAM, 0), full[64], count = 0;
+    bind_at(listener, 0);
+    CALL(listen)(listener, 1);
+    int port = port_of(listener), got = 0;
+    while (got == 0 && count < 64) {
+        full[count] = CALL(socket)(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        got = connect_at(full[count++], port);
+    }
+    must("the queue is full", got < 0 && errno == EAGAIN);
+    struct connecting one = { .fd = CALL(socket)(AF_INET, SOCK_STREAM, 0), .port = port };
+    bind_at(one.fd, 0);
+    int bound = port_of(one.fd);
+    pthread_t thread;
+    pthread_create(&thread, NULL, connects, &one);
+    /* Until the thread is in its connect. */
+    do {
+        must("a second connect", connect_at(one.fd, 1) < 0);
+    } while (errno != EALREADY && usleep(1000) == 0);
+    must("getsockname", port_of(one.fd) == bound);
+    must("shutdown", CALL(shutdown)(one.fd, SHUT_RDWR) < 0 && errno == ENOTCONN);
+    must("close", CALL(close)(one.fd) == 0);
+    pthread_join(thread, NULL);
+    must("a connect ends with its socket", one.errno_of == EBADF);
+
+    struct sigaction action = { .sa_handler = nothing };
+    sigaction(SIGUSR1, &action, NULL);
+    struct connecting two = { .fd = CALL(socket)(AF_INET, SOCK_STREAM, 0), .port = port };
+    must("bind to the port again", bind_at(two.fd, bound) == 0);
+    pthread_create(&thread, NULL, connects, &two);
+    while (!two.is_done && usleep(1000) == 0)
+        pthread_kill(thread, SIGUSR1);
+    pthread_join(thread, NULL);
+    must("a signal ends a connect", two.errno_of == EINTR);
+    must("the socket stays bound", port_of(two.fd) == bound);
+    while (count-- > 0)
+        CALL(close)(full[count]);
+    CALL(close)(two.fd), CALL(close)(listener);
+}
+
+/* What was moved before a bad address counts. */
+static void bad_pieces(void)
+{
+    int end[2];
+    both(end);
+    struct iovec pieces[2] = { { "one", 3 }, { (void *)8, 5 } };
+    struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 2 };
+    must("sendmsg of a good and a bad piece", CALL(sendmsg)(end[0], &message, 0) == 3);
+    CALL(send)(end[0], "more", 4, 0);
+    pieces[0] = (struct iovec){ bytes, 2 };
+    must("recvmsg into a good and a bad piece", CALL(recvmsg)(end[1], &message, 0) == 2);
+    must("recv of the rest", CALL(recv)(end[1], bytes, 10, 0) == 5 && !memcmp(bytes, "emore", 5));
+    CALL(close)(end[0]), CALL(close)(end[1]);
+}
+
 /* Starts a node and a VM and binds the process, so that its first socket joins a domain. */
 static int begin(void)
 {
@@ -481,6 +560,8 @@ int main(void)
         puts("the first socket does not join a domain");
         return 2;
     }
+    waiting();
+    bad_pieces();
 #endif
     making();
     talking();

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::deadline::far_away;
 use crate::driver::Driver;
 use crate::error::{CallError, Fault, Reason};
-use crate::state::room::Room;
+use crate::room::Room;
 use crate::state::{CallResult, Shared};
 use crate::stream::StreamEnd;
 use crate::stream_user::Stream;

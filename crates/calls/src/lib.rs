@@ -59,6 +59,7 @@ mod deadline;
 mod driver;
 mod error;
 mod frame;
+mod room;
 mod serve;
 mod server;
 mod state;

@@ -4,7 +4,7 @@ use crate::codec::{Codec, Postcard};
 use crate::config::Config;
 use crate::deadline::far_away;
 use crate::error::Fault;
-use crate::state::room::Room;
+use crate::room::Room;
 use crate::state::{Answer, Begun, Refusal, Shared};
 use crate::stream_user::Stream;
 use m3ipc::{Address, Identity, Message};

@@ -13,7 +13,7 @@
 use crate::config::Config;
 use crate::error::{CallError, Fault, Reason};
 use crate::frame::{self, Frame, HEAD_BYTES, Kind, Malformed};
-use crate::state::room::Room;
+use crate::room::Room;
 use crate::stream::{FIRST_DOWN, StreamEnd, StreamHalf};
 use m3ipc::{Address, LONG_MAX_BYTES, Message};
 use std::collections::{HashMap, VecDeque};
@@ -557,6 +557,5 @@ impl Shared {
 }
 
 mod queue;
-pub(crate) mod room;
 #[cfg(test)]
 mod tests;

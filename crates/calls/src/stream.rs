@@ -8,7 +8,7 @@
 //! peer, which returns only when the peer takes a train.
 
 use crate::frame::{Frame, Kind, Malformed};
-use crate::state::room::Room;
+use crate::room::{Part, Room};
 use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
 
@@ -63,6 +63,17 @@ pub(crate) struct StreamHalf {
     pub(crate) credit: Arc<Credit>,
     pub(crate) room: Room,
     pub(crate) pieces: mpsc::UnboundedReceiver<Vec<u8>>,
+}
+
+impl StreamHalf {
+    /// Waits for the room of a piece. `None` if the request or the peer has ended.
+    pub(crate) async fn part(&self, piece_bytes: usize) -> Option<Part<'_>> {
+        tokio::select! {
+            biased;
+            part = self.room.part(piece_bytes) => part,
+            () = self.credit.closed() => None,
+        }
+    }
 }
 
 impl StreamEnd {

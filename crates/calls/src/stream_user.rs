@@ -42,12 +42,11 @@ impl Stream {
     /// Sends bytes as far as the peer accepts them. `false` if the stream or the request has ended.
     pub(crate) async fn send(&self, bytes: &[u8]) -> bool {
         let kind = if self.is_server() { Kind::Down } else { Kind::Up };
-        let StreamHalf { credit, room, .. } = &self.half;
         for piece in bytes.chunks(PIECE_BYTES) {
             let length = u32::try_from(piece.len()).expect("a piece is short");
             // The credit first: a stream without credit must not hold the room of others.
-            let Some(taken) = credit.take(length).await else { return false };
-            let Some(part) = room.part_of(credit, piece.len()).await else { return false };
+            let Some(taken) = self.half.credit.take(length).await else { return false };
+            let Some(part) = self.half.part(piece.len()).await else { return false };
             let cost = part.cost();
             if self.change(|peer| peer.queue_piece(kind, self.number, piece, cost)) != Some(true) {
                 return false;

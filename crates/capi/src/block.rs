@@ -64,9 +64,9 @@ pub(crate) fn sendrec(
         let request = message.read()?;
         message.check()?;
         let block = member.blocks.take(block)?;
-        member.answered(to);
         match member.endpoint.sendrec_block(to, &request, block, limit) {
             Ok(answer) => {
+                member.answered(to);
                 message.write(answer)?;
                 Ok(0)
             }

@@ -40,11 +40,13 @@ pub(crate) fn sendrec(to: Address, message: WritePtr<Message>, limit: Timeout) -
     let door = move |member: &mut CallingMember| {
         let place = message.checked_in(member.message_page)?;
         let request = place.read();
-        // The request may itself be the answer to a request of `to`.
-        member.answered(to);
         let deliver = |answer| place.write(answer);
         match member.endpoint.sendrec_fast_half(to, &request, limit, deliver) {
-            Ok(()) => Some(0),
+            Ok(()) => {
+                // The request may itself be the answer to a request of `to`.
+                member.answered(to);
+                Some(0)
+            }
             Err(rest) if rest.is_whole() => None,
             Err(rest) => Some(end_sendrec(member, rest, to, place, limit)),
         }
@@ -67,7 +69,7 @@ fn end_sendrec(
 ) -> c_int {
     kept_errno(|| {
         let answered = member.endpoint.sendrec_slow_half(rest, to, &place.read(), limit);
-        code_of(ipc::deliver_answer(place, answered))
+        code_of(ipc::deliver_answer(member, to, place, answered))
     })
 }
 

@@ -72,14 +72,16 @@ pub(crate) fn sendrec(
         let message = message.read()?;
         payload::with_copy(bytes, |bytes| {
             into.deliver(|buffer| {
-                // The request may itself be the answer to a request of `to`.
-                member.answered(to);
-                match member.endpoint.sendrec_long(to, &message, bytes, buffer, limit) {
+                let answer = match member.endpoint.sendrec_long(to, &message, bytes, buffer, limit)
+                {
                     Err(SendRecError::BufferTooSmall { message, needed_bytes, .. }) => {
-                        Ok((*message, needed_bytes))
+                        (*message, needed_bytes)
                     }
-                    other => Ok(other?),
-                }
+                    other => other?,
+                };
+                // The request was itself the answer to a request of `to`, if there was one.
+                member.answered(to);
+                Ok(answer)
             })
         })
     })
@@ -188,28 +190,29 @@ pub(crate) fn deliver_plain(
 pub(crate) fn sendrec_plain(to: Address, message: WritePtr<Message>, limit: Timeout) -> CallResult {
     current::with(|member| {
         let place = message.checked_anew(&mut member.message_page)?;
-        // The request may itself be the answer to a request of `to`.
-        member.answered(to);
-        deliver_answer(place, member.endpoint.sendrec_timeout(to, &place.read(), limit))
+        let answered = member.endpoint.sendrec_timeout(to, &place.read(), limit);
+        deliver_answer(member, to, place, answered)
     })
 }
 
-/// Delivers an answer. Its long part, if it has one, is dropped.
+/// Delivers an answer of `to`. Its long part, if it has one, is dropped.
+///
+/// The request was itself the answer to a request of `to`, if there was one. Where no answer came,
+/// that request may still be open, and a relay asks the endpoint for it.
 pub(crate) fn deliver_answer(
+    member: &mut CallingMember,
+    to: Address,
     place: CheckedPtr<Message>,
     answered: Result<Message, SendRecError>,
 ) -> CallResult {
-    match answered {
-        Ok(answer) => {
-            place.write(answer);
-            Ok(0)
-        }
-        Err(SendRecError::BufferTooSmall { message, .. }) => {
-            place.write(*message);
-            Err(Code::MsgSize.into())
-        }
-        Err(error) => Err(error.into()),
-    }
+    let (answer, result) = match answered {
+        Ok(answer) => (answer, Ok(0)),
+        Err(SendRecError::BufferTooSmall { message, .. }) => (*message, Err(Code::MsgSize.into())),
+        Err(error) => return Err(error.into()),
+    };
+    member.answered(to);
+    place.write(answer);
+    result
 }
 
 pub(crate) fn relay(to: Address, message: ReadPtr<Message>, limit: Timeout) -> CallResult {

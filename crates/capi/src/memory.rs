@@ -35,6 +35,7 @@ use core::cell::Cell;
 use core::ffi::{c_char, c_void};
 use core::sync::atomic::AtomicUsize;
 use m3ipc::{Code, CopySource, CopyTarget, Message};
+use std::alloc::{Layout, alloc_zeroed};
 
 const PAGE_BITS: u32 = 12;
 const PAGE_BYTES: usize = 1 << PAGE_BITS;
@@ -42,6 +43,8 @@ const PAGE_BYTES: usize = 1 << PAGE_BITS;
 const LOWEST_ADDRESS: usize = 4096;
 /// Pages that each thread remembers.
 const KNOWN_PAGES: usize = 16;
+/// Addresses that one system call looks at: the pages of 64 KiB at any place.
+const PROBES: usize = 17;
 /// Bit of an entry of the table: the page is writable. The other bits are the number of the page.
 const WRITABLE: usize = 1;
 
@@ -259,6 +262,12 @@ impl ReadBytes {
         self.bytes
     }
 
+    /// The same bytes in steps of so many bytes; one empty step for no bytes.
+    pub(crate) fn steps(self, step_bytes: usize) -> impl Iterator<Item = Self> {
+        steps(self.bytes, step_bytes)
+            .map(move |(at, bytes)| Self { start: self.start.wrapping_add(at), bytes })
+    }
+
     /// Copies the first bytes to `room`, as many as it has.
     pub(crate) fn read(self, room: &mut [u8]) -> CallResult<()> {
         let bytes = room.len().min(self.bytes);
@@ -312,6 +321,12 @@ impl WriteBytes {
     #[inline]
     pub(crate) fn is_null(self) -> bool {
         self.start.is_null()
+    }
+
+    /// The same bytes in steps of so many bytes; one empty step for no bytes.
+    pub(crate) fn steps(self, step_bytes: usize) -> impl Iterator<Item = Self> {
+        steps(self.bytes, step_bytes)
+            .map(move |(at, bytes)| Self { start: self.start.wrapping_add(at), bytes })
     }
 
     /// Checks that the first `bytes` bytes can be written.
@@ -411,6 +426,26 @@ impl CopyRange {
     }
 }
 
+/// The places and lengths of steps.
+fn steps(bytes: usize, step_bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..bytes.max(1)).step_by(step_bytes).map(move |at| (at, step_bytes.min(bytes - at)))
+}
+
+/// Zeros in memory of the library; -12 without memory.
+pub(crate) fn zeroed(bytes: usize) -> CallResult<Vec<u8>> {
+    let layout = Layout::array::<u8>(bytes).map_err(|_| Code::NoMem)?;
+    if bytes == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the layout has a size.
+    let start = unsafe { alloc_zeroed(layout) };
+    if start.is_null() {
+        return Err(Code::NoMem.into());
+    }
+    // SAFETY: the global allocator has just given these bytes with this layout, all of them zero.
+    Ok(unsafe { Vec::from_raw_parts(start, bytes, bytes) })
+}
+
 /// Checks that `bytes` bytes, at least one, can be read, or also written.
 #[inline]
 fn check(start: *const c_void, bytes: usize, write: bool) -> CallResult<()> {
@@ -418,9 +453,34 @@ fn check(start: *const c_void, bytes: usize, write: bool) -> CallResult<()> {
     let Some(last) = first.checked_add(bytes - 1).filter(|_| first >= LOWEST_ADDRESS) else {
         return Err(Code::AddrNotAvail.into());
     };
-    for page in first >> PAGE_BITS..=last >> PAGE_BITS {
-        if !is_known(page, write) && !probe(page, first.max(page << PAGE_BITS), write) {
+    let (first_page, last_page) = (first >> PAGE_BITS, last >> PAGE_BITS);
+    // Bytes on one or two pages, as most are, have no list.
+    if last_page - first_page > 1 {
+        return check_pages(first, last_page, write);
+    }
+    for page in first_page..=last_page {
+        if !is_known(page, write) && !probe(&[first.max(page << PAGE_BITS)], write) {
             return Err(Code::AddrNotAvail.into());
+        }
+    }
+    Ok(())
+}
+
+/// Checks the pages from that of an address to the last one, many of them with one system call.
+#[cold]
+fn check_pages(first: usize, last_page: usize, write: bool) -> CallResult<()> {
+    let mut unknown = [0; PROBES];
+    let mut count = 0;
+    for page in first >> PAGE_BITS..=last_page {
+        if !is_known(page, write) {
+            unknown[count] = first.max(page << PAGE_BITS);
+            count += 1;
+        }
+        if count == PROBES || page == last_page {
+            if count > 0 && !probe(&unknown[..count], write) {
+                return Err(Code::AddrNotAvail.into());
+            }
+            count = 0;
         }
     }
     Ok(())
@@ -432,23 +492,38 @@ fn is_known(page: usize, write: bool) -> bool {
     known >> 1 == page && (known & WRITABLE != 0 || !write)
 }
 
-/// Lets the kernel copy one byte of a page, and remembers the page on success.
+/// Lets the kernel copy the byte at each address, of at most [`PROBES`], and remembers their pages
+/// on success.
 #[cold]
-fn probe(page: usize, address: usize, write: bool) -> bool {
-    let mut byte = 0_u8;
-    let there: *mut c_void = core::ptr::with_exposed_provenance_mut(address);
-    // A copy of the byte onto itself shows whether the page is writable.
-    let here = if write { there } else { (&raw mut byte).cast() };
-    let local = libc::iovec { iov_base: here, iov_len: 1 };
-    let remote = libc::iovec { iov_base: there, iov_len: 1 };
-    // SAFETY: the kernel checks both addresses, and the byte at `there` keeps its value.
+fn probe(addresses: &[usize], write: bool) -> bool {
+    let mut bytes = [0_u8; PROBES];
+    let none = libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 };
+    let (mut local, mut remote) = ([none; PROBES], [none; PROBES]);
+    let places = bytes.iter_mut().zip(local.iter_mut().zip(&mut remote));
+    for (address, (byte, (local, remote))) in addresses.iter().zip(places) {
+        let there: *mut c_void = core::ptr::with_exposed_provenance_mut(*address);
+        // A copy of the byte onto itself shows whether the page is writable.
+        let here = if write { there } else { (&raw mut *byte).cast() };
+        *local = libc::iovec { iov_base: here, iov_len: 1 };
+        *remote = libc::iovec { iov_base: there, iov_len: 1 };
+    }
+    let count = addresses.len().min(PROBES);
+    // SAFETY: the kernel checks all addresses, and each byte at `there` keeps its value. `count` is
+    // at most the length of both lists.
     let copied = unsafe {
-        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+        let (local, remote) = (local.as_ptr(), remote.as_ptr());
+        libc::process_vm_readv(libc::getpid(), local, count as u64, remote, count as u64, 0)
     };
-    let bad = copied != 1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT);
-    // Where seccomp forbids the call, the library trusts the pointer.
+    // A copy of some bytes ended at a bad address.
+    let bad = match usize::try_from(copied) {
+        Ok(copied) => copied < count,
+        Err(_) => std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT),
+    };
+    // Where seccomp forbids the call, the library trusts the pointers.
     if !bad {
-        PAGES.with(|pages| pages[page % KNOWN_PAGES].set(page << 1 | usize::from(write)));
+        for page in addresses.iter().map(|address| address >> PAGE_BITS) {
+            PAGES.with(|pages| pages[page % KNOWN_PAGES].set(page << 1 | usize::from(write)));
+        }
     }
     !bad
 }

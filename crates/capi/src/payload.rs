@@ -5,7 +5,7 @@
 //! same memory for a request and its answer.
 
 use crate::failure::CallResult;
-use crate::memory::{ReadBytes, WriteBytes, WritePtr};
+use crate::memory::{self, ReadBytes, WriteBytes, WritePtr};
 use m3ipc::{Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
 
 /// Runs `body` with a copy of the bytes that a message sends.
@@ -28,10 +28,10 @@ fn with_copy_slow<T>(
     })
 }
 
-/// Runs `body` with a buffer of so many bytes, or of the longest message.
-fn with_buffer<T>(bytes: usize, body: impl FnOnce(&mut [u8]) -> T) -> T {
+/// Runs `body` with a buffer of so many bytes, or of the longest message; -12 without memory.
+fn with_buffer<T>(bytes: usize, body: impl FnOnce(&mut [u8]) -> CallResult<T>) -> CallResult<T> {
     if bytes > LONG_MAX_BYTES {
-        return body(&mut vec![0; bytes.min(LARGE_MAX_BYTES)]);
+        return body(&mut memory::zeroed(bytes.min(LARGE_MAX_BYTES))?);
     }
     let mut buffer = [0; LONG_MAX_BYTES];
     body(&mut buffer[..bytes])

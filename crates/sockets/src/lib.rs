@@ -64,4 +64,6 @@ pub use m3ipc_sys::{Direction, Errno, Interest, Mode};
 pub use m3ipc_wire::{SockInfo, SockKind};
 pub use polled::PollEvent;
 pub use poller::Poller;
+#[doc(hidden)]
+pub use stream::ArrivedBlock;
 pub use stream::{ReceiveOptions, Stream, WakeupCounts};

@@ -3,7 +3,7 @@
 use super::{FRAMES_PER_REQUEST, Outgoing, Peer, Place, Queued, UpEnd};
 use crate::config::Config;
 use crate::frame::{self, Frame, HEAD_BYTES, Kind, Malformed};
-use crate::state::room::ROOM_BYTES;
+use crate::room::{FRAME_COST, ROOM_BYTES};
 use crate::stream::GRANT_BYTES;
 
 impl Peer {
@@ -27,8 +27,8 @@ impl Peer {
     /// Whether the peer causes frames and takes none of them.
     pub(super) fn is_overfull(&self, config: &Config) -> bool {
         let requests = self.outgoing.len().saturating_add(config.window);
-        // Pieces of streams are bounded by the room, and each costs more than 64 bytes of it.
-        self.queued > ROOM_BYTES / 64 + requests.saturating_mul(FRAMES_PER_REQUEST)
+        // Pieces of streams are bounded by the room, and each costs more than this of it.
+        self.queued > ROOM_BYTES / FRAME_COST + requests.saturating_mul(FRAMES_PER_REQUEST)
     }
 
     pub(super) fn apply_stream(&mut self, frame: &Frame<'_>) -> Result<(), Malformed> {

@@ -123,7 +123,9 @@ int m3_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
  *
  * Returns 0, or -1 (ECONNREFUSED: no process listens at the port; EHOSTUNREACH: no process is in
  * the domain; EISCONN; EAGAIN: the queue of the listener is full and the socket has O_NONBLOCK).
- * Waits for a place in that queue, unless the socket has O_NONBLOCK.
+ * Waits for a place in that queue, unless the socket has O_NONBLOCK. EINTR: a handler of a signal
+ * ran in this wait; repeat the call. EALREADY: another thread connects the socket. EBADF: the
+ * socket was closed meanwhile.
  */
 int m3_connect(int fd, const struct sockaddr *address, socklen_t length);
 
@@ -173,8 +175,10 @@ ssize_t m3_read(int fd, void *bytes, size_t length);
  *   ENOTCONN    the stream is not connected
  *   EOPNOTSUPP  fd is a datagram socket
  *   EINVAL      the socket has O_NONBLOCK
+ *   EBUSY       another thread is in a call on the endpoint: nothing happened, repeat the call
  *   EPIPE, ECONNRESET  as m3_send
- * Waits until there is room.
+ * Waits until there is room. Other threads may use the endpoint meanwhile. If they are in a call
+ * for longer than 0.1 s when the send fails, the block returns at the next call of this kind.
  */
 int m3_stream_send_block(int fd, void *block);
 
@@ -189,7 +193,8 @@ int m3_stream_send_block(int fd, void *block);
  *   EFAULT  block cannot be written
  *   EPROTO  the stream has bytes where a block was expected, or the sender did not own the block.
  *           The connection is over.
- * Waits until a block comes.
+ * Waits until a block comes. Other threads may use the endpoint meanwhile. After EBUSY the block,
+ * if it has come, waits for the next call: repeat it at once, no event tells of that block.
  */
 ssize_t m3_stream_receive_block(int fd, void **block);
 

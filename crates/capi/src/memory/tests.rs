@@ -90,3 +90,54 @@ fn an_address_without_memory_is_in_no_known_page() {
     assert!(write_ptr(&raw mut value).checked_anew(&mut known).is_ok());
     assert!(write_ptr::<u64>(core::ptr::null_mut()).checked_in(known).is_none());
 }
+
+#[test]
+fn many_pages_are_checked_up_to_the_last_byte() {
+    const PAGES: usize = 40;
+    // SAFETY: a new mapping of ours.
+    let start = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        libc::mmap(core::ptr::null_mut(), PAGES << PAGE_BITS, access, flags, -1, 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    let bytes = PAGES << PAGE_BITS;
+    // SAFETY: memory of ours, of which other tests know nothing.
+    let whole = unsafe { WriteBytes::new(start.wrapping_byte_add(5), bytes - 5) };
+    assert_eq!(whole.check(bytes), Ok(()));
+    for (page, access, can_read) in [(33, libc::PROT_READ, true), (20, libc::PROT_NONE, false)] {
+        let place = start.wrapping_byte_add(page << PAGE_BITS);
+        // SAFETY: a page of the mapping.
+        assert_eq!(unsafe { libc::mprotect(place, 1 << PAGE_BITS, access) }, 0);
+        forget_pages();
+        assert_eq!(whole.check(bytes), Err(BAD));
+        assert_eq!(whole.check((page << PAGE_BITS) - 5), Ok(()));
+        // SAFETY: as for `whole`.
+        let read = unsafe { ReadBytes::new(start, bytes) };
+        assert_eq!(read.with_slice(|_| ()).is_ok(), can_read);
+    }
+    // SAFETY: the mapping of above.
+    unsafe { libc::munmap(start, bytes) };
+    forget_pages();
+}
+
+fn forget_pages() {
+    PAGES.with(|pages| pages.iter().for_each(|page| page.set(0)));
+}
+
+#[test]
+fn steps_cover_all_bytes() {
+    let all = |bytes, step| steps(bytes, step).collect::<Vec<_>>();
+    assert_eq!(all(0, 10), [(0, 0)]);
+    assert_eq!(all(10, 10), [(0, 10)]);
+    assert_eq!(all(25, 10), [(0, 10), (10, 10), (20, 5)]);
+    assert_eq!(all(25, usize::MAX), [(0, 25)]);
+}
+
+#[test]
+fn zeros_without_memory_are_a_code() {
+    assert_eq!(zeroed(0), Ok(Vec::new()));
+    assert_eq!(zeroed(5000), Ok(vec![0; 5000]));
+    assert_eq!(zeroed(isize::MAX.unsigned_abs()), Err(CallFailure(Code::NoMem)));
+    assert_eq!(zeroed(usize::MAX), Err(CallFailure(Code::NoMem)));
+}

@@ -111,7 +111,9 @@ fn stream(fd: c_int) -> PosixResult<Option<Arc<Stream>>> {
     match table::find(fd) {
         Ok(entry) => match &*entry.state() {
             SocketState::Connected(stream, _) => Ok(Some(Arc::clone(stream))),
-            SocketState::New | SocketState::Bound(_) => Err(Errno::NOTCONN),
+            SocketState::New | SocketState::Bound(_) | SocketState::Connecting(_) => {
+                Err(Errno::NOTCONN)
+            }
             SocketState::Listening(_) | SocketState::Datagrams(_) => Ok(None),
         },
         Err(Errno::NOTSOCK) => Ok(None),

@@ -101,6 +101,19 @@ pub(super) fn set_option(fd: c_int, level: c_int, name: c_int, value: &[u8]) -> 
     checked(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), size) })
 }
 
+/// Sleeps; EINTR if a handler of a signal ran.
+///
+/// # Source
+/// nanosleep(2)
+pub(super) fn pause(pause: core::time::Duration) -> PosixResult<()> {
+    let pause = libc::timespec {
+        tv_sec: pause.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: pause.subsec_nanos().into(),
+    };
+    // SAFETY: the kernel reads one live timespec, and writes no rest.
+    checked(unsafe { libc::nanosleep(&raw const pause, core::ptr::null_mut()) }).map(drop)
+}
+
 /// Raises SIGPIPE in the calling thread.
 ///
 /// # Source

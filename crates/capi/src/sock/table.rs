@@ -9,8 +9,8 @@ use super::posix::{PosixResult, errno_of};
 use super::{domain, kernel};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
-use m3ipc_sockets::{DatagramSocket, Domain, Errno, Listener, SockKind, Stream};
-use std::collections::BTreeMap;
+use m3ipc_sockets::{ArrivedBlock, DatagramSocket, Domain, Errno, Listener, SockKind, Stream};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -23,6 +23,9 @@ pub(crate) enum SocketState {
     New,
     /// The port.
     Bound(u16),
+    /// A call connects, without the lock of the state. The port to which the socket was bound
+    /// before, else 0; the call owns it.
+    Connecting(u16),
     Listening(Arc<Listener>),
     /// The stream, and the port to which the socket was bound before, else 0.
     Connected(Arc<Stream>, u16),
@@ -49,6 +52,8 @@ pub(crate) struct SocketEntry {
     descriptor: Option<OwnedFd>,
     /// The file behind the number. Another one is there after a close(2) by the program.
     identity: Mutex<Option<(u64, u64)>>,
+    /// Blocks that came while the endpoint was in a call of another thread.
+    arrived: Mutex<VecDeque<ArrivedBlock>>,
 }
 
 /// Makes a socket. Returns its number.
@@ -118,6 +123,12 @@ fn no_socket(fd: c_int) -> Errno {
     if is_open { Errno::NOTSOCK } else { Errno::BADF }
 }
 
+/// Whether the number still stands for this entry: the program has closed neither.
+pub(crate) fn is_current(fd: c_int, entry: &Arc<SocketEntry>) -> bool {
+    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    table.get(&fd).is_some_and(|current| Arc::ptr_eq(current, entry))
+}
+
 /// Closes a socket. Calls inside it end.
 ///
 /// # Errors
@@ -153,6 +164,7 @@ impl SocketEntry {
             options: Mutex::default(),
             descriptor,
             identity: Mutex::default(),
+            arrived: Mutex::default(),
         }
     }
 
@@ -188,6 +200,11 @@ impl SocketEntry {
             _ => Ok(()),
         };
         set.map_err(|error| errno_of(&error))
+    }
+
+    /// Blocks that wait for an endpoint.
+    pub(crate) fn arrived(&self) -> MutexGuard<'_, VecDeque<ArrivedBlock>> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn options(&self) -> MutexGuard<'_, Vec<StoredOption>> {
@@ -280,8 +297,12 @@ impl SocketEntry {
 
     pub(crate) fn own_address(&self) -> PosixResult<SocketAddrV4> {
         Ok(match &*self.state() {
-            SocketState::New => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
-            SocketState::Bound(port) => SocketAddrV4::new(domain::get_or_join()?.address(), *port),
+            SocketState::New | SocketState::Connecting(0) => {
+                SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)
+            }
+            SocketState::Bound(port) | SocketState::Connecting(port) => {
+                SocketAddrV4::new(domain::get_or_join()?.address(), *port)
+            }
             SocketState::Listening(listener) => listener.local_addr(),
             SocketState::Connected(stream, _) => stream.local_addr(),
             SocketState::Datagrams(socket) => socket.local_addr(),

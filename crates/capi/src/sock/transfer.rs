@@ -9,6 +9,10 @@ use m3ipc_sockets::{DATAGRAM_MAX_BYTES, DatagramSocket, Errno, ReceiveOptions, S
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
+/// Bytes of a stream that one step checks and moves: a call looks at no memory far beyond the
+/// bytes that there are.
+const STEP_BYTES: usize = 64 << 10;
+
 /// The flags of a call: `MSG_...`.
 #[derive(Clone, Copy)]
 pub(crate) struct Flags(pub(crate) c_int);
@@ -79,10 +83,14 @@ fn send_datagram(
             None => socket.send(bytes, flags.waits())?,
         })
     };
+    let bytes = pieces.iter().fold(0_usize, |bytes, piece| bytes.saturating_add(piece.len()));
+    if bytes > DATAGRAM_MAX_BYTES {
+        return Err(Errno::MSGSIZE);
+    }
     if let [piece] = pieces {
         return piece.with_slice(send).map_err(fault)?;
     }
-    let mut whole = Vec::new();
+    let mut whole = Vec::with_capacity(bytes);
     for piece in pieces {
         piece.with_slice(|bytes| whole.extend_from_slice(bytes)).map_err(fault)?;
     }
@@ -91,17 +99,18 @@ fn send_datagram(
 
 fn send_stream(stream: &Stream, pieces: &[ReadBytes], flags: Flags) -> PosixResult<usize> {
     let mut done = 0;
-    for piece in pieces {
-        let sent = piece.with_slice(|bytes| stream.send(bytes, flags.waits())).map_err(fault)?;
-        match sent {
-            Ok(sent) => {
+    for step in pieces.iter().flat_map(|piece| piece.steps(STEP_BYTES)) {
+        match step.with_slice(|bytes| stream.send(bytes, flags.waits())).map_err(fault) {
+            Ok(Ok(sent)) => {
                 done += sent;
-                if sent < piece.len() {
+                if sent < step.len() {
                     break;
                 }
             }
-            Err(_) if done > 0 => break,
-            Err(errno) => return Err(signal_pipe(errno, flags)),
+            // What was sent counts, also before a bad address.
+            Ok(Err(_)) | Err(_) if done > 0 => break,
+            Ok(Err(errno)) => return Err(signal_pipe(errno, flags)),
+            Err(bad) => return Err(bad),
         }
     }
     Ok(done)
@@ -167,11 +176,15 @@ fn receive_stream(
     // A peek returns the bytes that are there, also with MSG_WAITALL.
     let all = flags.has(libc::MSG_WAITALL) && how.wait && !how.peek && !stream.is_nonblocking();
     let mut done = 0;
-    for piece in pieces {
-        let step =
-            piece.with_slice(|room| fill(stream, room, how, all, &mut done)).map_err(fault)?;
-        if step? == Progress::Ended {
-            return Ok(done);
+    // A second peek would return the same bytes.
+    let step_bytes = if how.peek { usize::MAX } else { STEP_BYTES };
+    for step in pieces.iter().flat_map(|piece| piece.steps(step_bytes)) {
+        match step.with_slice(|room| fill(stream, room, how, all, &mut done)).map_err(fault) {
+            Ok(Ok(Progress::Full)) => {}
+            Ok(Ok(Progress::Ended)) => return Ok(done),
+            // What was received counts, also before a bad address.
+            Ok(Err(_)) | Err(_) if done > 0 => return Ok(done),
+            Ok(Err(errno)) | Err(errno) => return Err(errno),
         }
     }
     if pieces.iter().all(|piece| piece.len() == 0) {
@@ -180,16 +193,16 @@ fn receive_stream(
     Ok(done)
 }
 
-/// The state of a receive after one piece.
+/// The state of a receive after one step.
 #[derive(PartialEq, Eq)]
 enum Progress {
-    /// The piece is full; the next piece follows.
+    /// The step is full; the next one follows.
     Full,
     /// The call ends.
     Ended,
 }
 
-/// Fills one piece. `done` counts the bytes of the call.
+/// Fills one step of a piece. `done` counts the bytes of the call.
 fn fill(
     stream: &Stream,
     room: &mut [u8],

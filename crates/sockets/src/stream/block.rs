@@ -15,6 +15,11 @@ const MARK: [u8; 8] = *b"m3block\n";
 const NAME_BYTES: usize = 32;
 const FRAME_BYTES: usize = MARK.len() + NAME_BYTES;
 
+/// A block that came through a stream and that no endpoint has accepted yet: a claim of the peer.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct ArrivedBlock([u8; NAME_BYTES]);
+
 impl Stream {
     /// Sends a block of an area behind all bytes that were sent before, without a copy.
     ///
@@ -32,23 +37,44 @@ impl Stream {
         endpoint: &mut Endpoint,
         block: Block<T>,
     ) -> Result<GivenBlock, Unsent<SockError>> {
+        let given = self.give_block(endpoint, block)?;
+        match self.send_given(&given) {
+            Ok(()) => Ok(given),
+            Err(error) => Err(Unsent { error, block: endpoint.take_back_given(&given) }),
+        }
+    }
+
+    /// The first half of [`send_block`](Self::send_block), which never waits for the peer.
+    ///
+    /// # Errors
+    /// Those of [`send_block`](Self::send_block).
+    #[doc(hidden)]
+    #[allow(clippy::result_large_err)]
+    pub fn give_block<T: Plain>(
+        &self,
+        endpoint: &mut Endpoint,
+        block: Block<T>,
+    ) -> Result<GivenBlock, Unsent<SockError>> {
         let to = match self.peer_endpoint(endpoint) {
             Ok(to) => to,
             Err(error) => return Err(Unsent { error, block: block.cast().ok() }),
         };
-        let given = endpoint.give_block(to, block).map_err(|unsent| {
+        endpoint.give_block(to, block).map_err(|unsent| {
             self.forget_peer_endpoint();
             Unsent { error: from_area_error(unsent.error), block: unsent.block }
-        })?;
+        })
+    }
+
+    /// The second half, which needs no endpoint. After an error the block is to be taken back.
+    ///
+    /// # Errors
+    /// Those of [`send_block`](Self::send_block).
+    #[doc(hidden)]
+    pub fn send_given(&self, given: &GivenBlock) -> Result<(), SockError> {
         let mut frame = [0; FRAME_BYTES];
         frame[..MARK.len()].copy_from_slice(&MARK);
         frame[MARK.len()..].copy_from_slice(&given.name());
-        match self.send_whole(&frame) {
-            Ok(()) => Ok(given),
-            Err(errno) => {
-                Err(Unsent { error: errno.into(), block: endpoint.take_back_given(&given) })
-            }
-        }
+        Ok(self.send_whole(&frame)?)
     }
 
     /// Receives a block that the peer sent; `None` where the peer has ended its sending.
@@ -60,13 +86,33 @@ impl Stream {
     /// non-blocking stream. `NOMEM`, `ACCES` or `BADF` where the area cannot be attached or the
     /// peer process has no endpoint in this VM. Those of [`receive`](Self::receive).
     pub fn receive_block(&self, endpoint: &mut Endpoint) -> Result<Option<Block>, SockError> {
-        let from = self.peer_endpoint(endpoint)?;
+        self.check_blocks(endpoint)?;
+        match self.next_block()? {
+            Some(arrived) => self.accept_block(endpoint, &arrived).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The first part of [`receive_block`](Self::receive_block): whether blocks can come.
+    ///
+    /// # Errors
+    /// Those of [`receive_block`](Self::receive_block).
+    #[doc(hidden)]
+    pub fn check_blocks(&self, endpoint: &mut Endpoint) -> Result<(), SockError> {
+        self.peer_endpoint(endpoint).map(drop)
+    }
+
+    /// The second part, which waits and needs no endpoint.
+    ///
+    /// # Errors
+    /// Those of [`receive_block`](Self::receive_block).
+    #[doc(hidden)]
+    pub fn next_block(&self) -> Result<Option<ArrivedBlock>, SockError> {
         let mut frame = [0; FRAME_BYTES];
         if !self.receive_whole(&mut frame)? {
             return Ok(None);
         }
-        let name: Option<&[u8; NAME_BYTES]> =
-            frame.strip_prefix(&MARK).and_then(|name| name.try_into().ok());
+        let name = frame.strip_prefix(&MARK).and_then(|name| name.try_into().ok());
         let Some(name) = name else {
             let _ = self.end_if_broken::<()>(Err(Errno::PROTO));
             return Err(SockError::new(
@@ -74,11 +120,25 @@ impl Stream {
                 "a block was asked for and something else came",
             ));
         };
-        let accepted = endpoint.accept_given(from, name).map_err(from_area_error);
+        Ok(Some(ArrivedBlock(name)))
+    }
+
+    /// The last part, which never waits for the peer.
+    ///
+    /// # Errors
+    /// Those of [`receive_block`](Self::receive_block).
+    #[doc(hidden)]
+    pub fn accept_block(
+        &self,
+        endpoint: &mut Endpoint,
+        arrived: &ArrivedBlock,
+    ) -> Result<Block, SockError> {
+        let from = self.peer_endpoint(endpoint)?;
+        let accepted = endpoint.accept_given(from, &arrived.0).map_err(from_area_error);
         if let Err(error) = &accepted {
             let _ = self.end_if_broken::<()>(Err(error.errno()));
         }
-        accepted.map(Some)
+        accepted
     }
 
     /// The endpoint of the peer process. The kernel gave the daemon the number of that process.

@@ -10,6 +10,8 @@ mod connection;
 mod receive;
 mod send;
 
+#[doc(hidden)]
+pub use block::ArrivedBlock;
 pub use connection::WakeupCounts;
 pub use receive::ReceiveOptions;
 

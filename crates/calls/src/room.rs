@@ -1,13 +1,12 @@
 //! The room of a peer: what streams and answers may hold here until the peer takes it.
 
-use crate::stream::Credit;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// Bytes of streams and answers to one peer that wait for its take.
 pub(crate) const ROOM_BYTES: usize = 4 << 20;
 /// The memory of a frame beside its body.
-const FRAME_COST: usize = 64;
+pub(crate) const FRAME_COST: usize = 64;
 
 /// The room of a peer. Whoever queues a frame takes its cost first, and the take of the train that
 /// carries the frame gives it back. A frame longer than the room takes all of it.
@@ -51,15 +50,6 @@ impl Room {
         let permits = u32::try_from(cost).expect("the room is smaller");
         self.0.acquire_many(permits).await.ok()?.forget();
         Some(Part { room: self, cost })
-    }
-
-    /// Waits for the room of a piece of a stream. `None` if the request or the peer has ended.
-    pub(crate) async fn part_of(&self, credit: &Credit, body_bytes: usize) -> Option<Part<'_>> {
-        tokio::select! {
-            biased;
-            part = self.part(body_bytes) => part,
-            () = credit.closed() => None,
-        }
     }
 
     #[cfg(test)]
