@@ -141,10 +141,16 @@ def test_a_wait_lets_other_threads_run(pair):
 
 def test_one_thread_at_a_time_uses_an_endpoint(pair):
     server, client = pair
-    thread = threading.Thread(target=server.receive)
+    begun = threading.Event()
+
+    def receive():
+        begun.set()
+        server.receive()
+
+    thread = threading.Thread(target=receive)
     thread.start()
-    while server.is_bound:  # false while the thread has the endpoint
-        time.sleep(0.001)
+    begun.wait()
+    time.sleep(0.2)  # until the thread has the endpoint
     with pytest.raises(m3ipc.Busy, match="another thread"):
         server.receive(timeout=1)
     client.notify(server.address)
