@@ -3,7 +3,6 @@
 use crate::anchor::Anchor;
 use core::time::Duration;
 use m3ipc::{ANY, Address, Area, AreaConfig, AreaError, BlockLifetime};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The least limit of an area that an endpoint makes for its blocks, in bytes.
@@ -16,39 +15,27 @@ pub(super) struct Owned {
     pub(super) endpoint: m3ipc::Endpoint,
     /// The newest areas last, each with its peer; `ANY` stands for the whole VM.
     areas: Vec<(Address, Area)>,
-    /// Peers that lived on after a block of theirs was not acceptable.
-    liars: HashSet<i32>,
     /// Ends last.
     _anchor: Arc<Anchor>,
 }
 
-/// Peers that an endpoint remembers for their wrong names.
-const LIARS_MAX: usize = 4096;
 /// Looks for the death of a peer, and the pause between two: the news of its areas comes first.
 const DEATH_LOOKS: u32 = 20;
 const DEATH_PAUSE: Duration = Duration::from_millis(1);
 
 impl Owned {
     pub(super) fn of(endpoint: m3ipc::Endpoint, anchor: Arc<Anchor>) -> Self {
-        Self { endpoint, areas: Vec::new(), liars: HashSet::new(), _anchor: anchor }
+        Self { endpoint, areas: Vec::new(), _anchor: anchor }
     }
 
-    /// Whether a peer whose block was not acceptable has died. Waits a little for that news, once
-    /// for each peer: a peer that lives sends wrong names, and must not cost a wait for each.
+    /// Whether a peer whose block was not acceptable has died.
     pub(super) fn is_gone(&mut self, peer: Address) -> bool {
-        let looks = if self.liars.contains(&peer.0) { 1 } else { DEATH_LOOKS };
-        for look in 0..looks {
-            if look > 0 {
-                std::thread::sleep(DEATH_PAUSE);
-            }
+        for _ in 0..DEATH_LOOKS {
             let _ = self.endpoint.is_bound(); // reads the daemon's events
             if self.endpoint.peer(peer).is_none() {
-                self.liars.remove(&peer.0);
                 return true;
             }
-        }
-        if self.liars.len() < LIARS_MAX {
-            self.liars.insert(peer.0);
+            std::thread::sleep(DEATH_PAUSE);
         }
         false
     }
