@@ -152,6 +152,10 @@ impl Endpoint {
         let Some((index, _)) = self.peers.find_again(source) else {
             return Err(LeftReceive::Call);
         };
+        // No message comes from a peer that broke the rules.
+        if self.peers.get(index).admission().is_closed() {
+            return Err(LeftReceive::Call);
+        }
         let found = match self.look_on_link((index, source), limit) {
             Some(found) => found,
             None => self.find_later_on(index, limit)?,
@@ -266,6 +270,11 @@ impl Endpoint {
     /// sleeps.
     #[inline(never)]
     fn find_later(&mut self, limit: Timeout) -> Result<OneArrival, LeftReceive> {
+        // Events come first, and a remembered wakeup: a message that followed them waits.
+        if self.session.has_events() || self.session.page().flags() != 0 {
+            let has_begun = limit != Timeout::NoWait;
+            return Err(if has_begun { LeftReceive::Wait } else { LeftReceive::Call });
+        }
         let found = self.find_arrivals();
         self.find_or_sleep(found, limit, Self::sleep_for_one)
     }
@@ -383,22 +392,26 @@ impl Endpoint {
         (index, arrived): OneArrival,
         is_last: bool,
     ) -> Result<Message, LeftReceive> {
-        let message = match arrived {
-            Arrived::Message(kind, state) => self.take_message(index, (kind, state))?,
-            Arrived::Notification => self.take_notifications(index)?,
+        let (message, is_message) = match arrived {
+            Arrived::Message(kind, state) => (self.take_message(index, (kind, state))?, true),
+            Arrived::Notification => (self.take_notifications(index)?, false),
         };
         if is_last {
-            self.note_take_of(index);
+            self.note_time_of(index, is_message);
         }
         Ok(message)
     }
 
+    /// Reads the clock. The next message of a peer was posted after the take of its last one; after
+    /// its notifications an earlier one may be there.
     #[cold]
-    fn note_take_of(&mut self, index: u32) {
+    fn note_time_of(&mut self, index: u32, is_message: bool) {
         let now_ticks = m3ipc_sys::ticks();
         self.inbox.order().note_time(now_ticks);
         self.inbox.order().note_look_at_clock();
-        self.peers.get_mut(index).marks().note_take(now_ticks);
+        if is_message {
+            self.peers.get_mut(index).marks().note_take(now_ticks);
+        }
     }
 }
 
