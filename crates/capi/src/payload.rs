@@ -29,7 +29,7 @@ fn with_copy_slow<T>(
 }
 
 /// Runs `body` with a buffer of so many bytes, or of the longest message.
-fn with_buffer<T>(bytes: usize, body: impl FnOnce(&mut [u8]) -> T) -> T {
+pub(crate) fn with_buffer<T>(bytes: usize, body: impl FnOnce(&mut [u8]) -> T) -> T {
     if bytes > LONG_MAX_BYTES {
         return body(&mut vec![0; bytes.min(LARGE_MAX_BYTES)]);
     }
