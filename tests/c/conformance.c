@@ -11,6 +11,7 @@
 #include "endpoints.h"
 #include "harness.h"
 #include "messages.h"
+#include "pulses.h"
 
 #include <stddef.h>
 
@@ -281,6 +282,7 @@ int main(void) {
   notifications();
   longs();
   copies();
+  pulses();
   blocks();
   plain_forms();
   order_of_checks();

@@ -79,6 +79,7 @@ enum op {
   BIND, LCLBIND, UNBIND, GETEP, WAIT4BIND, WAIT4BINDEP, WAIT4UNBIND,
   SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, NTFY_VALUE, WAKEUP,
   WATCH, UNWATCH, WATCH_ALL, KIND, REPLY_RECEIVE, REPLY_RECEIVE_BAD, SET_WAIT,
+  PULSE, PENDING, TIMER, CANCEL, MSG_READ, MSG_WRITE,
   NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
   SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
   FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
@@ -283,6 +284,10 @@ static void execute(struct order *o, struct result *r) {
   case UNWATCH: r->code = m3_unwatch(o->ep); break;
   case WATCH_ALL: r->code = m3_watch_all(o->ep); break;
   case KIND: r->code = m3_kind(); break;
+  case PULSE: r->code = m3_pulse_send(o->ep, o->nr, o->len); break;
+  case PENDING: r->code = m3_pulse_pending(o->ep); break;
+  case TIMER: r->code = m3_timer(o->nr, 9, o->len, 0); break;
+  case CANCEL: r->code = m3_timer_cancel(o->nr); break;
   case WAKEUP: r->code = mnx_wakeup(o->vm, o->ep); break;
   case NAME_ATTACH: r->code = m3_name_attach(o->text); break;
   case NAME_LOCATE: r->code = m3_name_locate(o->text); break;
@@ -336,6 +341,11 @@ static void execute(struct order *o, struct result *r) {
     r->code = m3_copy_granted(o->ep, (m3_grant_t)o->len, 100, REGION_BACK, (size_t)o->nr, M3_READ);
     r->sum = sum_of(REGION_BACK, (size_t)o->nr);
     break;
+  case MSG_READ:
+    r->code = m3_msg_read(o->ep, (uint64_t)o->nr, REGION_BACK, o->len);
+    r->sum = sum_of(REGION_BACK, o->len);
+    break;
+  case MSG_WRITE: r->code = m3_msg_write(o->ep, (uint64_t)o->nr, REGION_FRONT, o->len); break;
   case COPIED: r->len = (size_t)m3_copied(); break;
   case PEER: r->code = m3_peer(&r->peer); break;
   case AREA: case AREA_SET: case ATTACH: case DETACH: case RENOUNCE: case SEAL: case ALLOC:

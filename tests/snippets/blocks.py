@@ -1,10 +1,10 @@
 """Compiles and runs the code blocks of the pages.
 
-A fenced block runs if its language is rust, c, python or console. A comment on the line above the
-fence changes that:
+A fenced block runs if its language is rust, c, cpp, python or console. A comment on the line above
+the fence changes that:
 
     <!-- skip: REASON -->       the block does not run
-    <!-- compile: REASON -->    the block is compiled and does not run (rust, c)
+    <!-- compile: REASON -->    the block is compiled and does not run (rust, c, cpp)
     <!-- file: PATH -->         the block is that file, byte for byte, and runs
     <!-- part of: PATH -->      that file has these lines in this order; other tests run it
     <!-- numbers vary -->       console: numbers with their units are not compared
@@ -14,6 +14,7 @@ fence changes that:
 - rust: linked with m3ipc, m3ipc_sockets and bytemuck of the build. A block without `fn main`
   becomes the body of one that returns `Result<(), Box<dyn Error>>`.
 - c: compiled with all warnings as errors, linked with libm3ipc.
+- cpp: the same as C++17. A block without `int main` becomes the body of one, after `m3ipc.hpp`.
 - python: with examples/python on the path.
 - console: a line that begins with `$ ` is a command (a line after a backslash continues it); the
   commands run in one shell, with the programs of the build on the path. All other lines are the
@@ -32,8 +33,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LANGUAGES = ("rust", "c", "python", "console")
+LANGUAGES = ("rust", "c", "cpp", "python", "console")
 LIMIT_S = 120
+CPP_INCLUDES = ("m3ipc.hpp", "m3ipc/sock.hpp", "cassert", "string", "thread", "vector")
 FENCE = re.compile(
     r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>[a-z]+)[^\n]*\n(?P<text>.*?)^```$",
     re.M | re.S)
@@ -132,15 +134,30 @@ def rust(build, block, folder):
     return compile_it, ["./block"]
 
 
+def linked(build, compiler, source):
+    """The command that compiles a source with all warnings and links it with libm3ipc."""
+    include = ROOT / "crates/capi/include"
+    library = build.library.name
+    compile_it = [*compiler, "-Wall", "-Wextra", "-Werror", f"-I{include}", "-o", "block", source]
+    return compile_it + [f"-L{library}", f"-Wl,-rpath,{library}", "-lm3ipc", "-lpthread"]
+
+
 def c(build, block, folder):
     """The commands of a C block."""
     (folder / "block.c").write_text(block.text)
-    include = ROOT / "crates/capi/include"
-    library = build.library.name
-    compile_it = [os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE"]
-    compile_it += ["-Wall", "-Wextra", "-Werror", f"-I{include}", "-o", "block", "block.c"]
-    compile_it += [f"-L{library}", f"-Wl,-rpath,{library}", "-lm3ipc"]
-    return compile_it, ["./block"]
+    compiler = [os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE"]
+    return linked(build, compiler, "block.c"), ["./block"]
+
+
+def cpp(build, block, folder):
+    """The commands of a C++ block."""
+    text = block.text
+    if "int main" not in text:
+        includes = "".join(f"#include <{name}>\n" for name in CPP_INCLUDES)
+        text = f"{includes}int main() {{\n{text}\n}}\n"
+    (folder / "block.cpp").write_text(text)
+    compiler = [os.environ.get("CXX", "c++"), "-std=c++17"]
+    return linked(build, compiler, "block.cpp"), ["./block"]
 
 
 def python(_build, block, folder):
@@ -169,7 +186,7 @@ def console(_build, block, folder):
     return None, ["bash", "block.sh"]
 
 
-HOW = {"rust": rust, "c": c, "python": python, "console": console}
+HOW = {"rust": rust, "c": c, "cpp": cpp, "python": python, "console": console}
 
 
 def matches(expected, got, numbers_vary):

@@ -9,6 +9,9 @@ pub const PAYLOAD_BYTES: usize = 40;
 /// Type of a notification: this number, or-ed with the slot of the source.
 pub const NOTIFY_MESSAGE: i32 = 0x1000;
 
+/// Type of the message of a pulse: beyond the types of notifications.
+pub const PULSE_MESSAGE: i32 = 0x20_0000;
+
 /// A message as every language sees it.
 ///
 /// ```text
@@ -123,6 +126,19 @@ impl Message {
         message.set_word(1, word_of(low));
         message.set_long(1, seconds);
         message.set_long(2, nanoseconds);
+        message
+    }
+
+    /// The pulse of `source`, or of a timer of the receiver that ran out `count` times.
+    ///
+    /// Two ints, the code (at 0) and the count (at 4), and the value (at 8).
+    #[must_use]
+    pub fn pulse(source: Address, code: u8, value: u64, count: u32) -> Self {
+        let mut message = Self::new(PULSE_MESSAGE);
+        message.source = source;
+        message.set_word(0, i32::from(code));
+        message.set_word(1, word_of(u64::from(count)));
+        message.set_long(1, value.cast_signed());
         message
     }
 

@@ -25,6 +25,24 @@ pub(crate) fn bind_thread(vmid: i32, nr: i32) -> CallResult {
     Ok(address.0)
 }
 
+/// Binds the process to any free user slot.
+pub(crate) fn bind_any(vmid: i32) -> CallResult {
+    current::release_ended();
+    let endpoint = node::find()?.vm(vmid)?.bind_any()?;
+    let address = endpoint.address();
+    current::bind_process(endpoint)?;
+    Ok(address.0)
+}
+
+/// Binds the thread to any free user slot.
+pub(crate) fn bind_thread_any(vmid: i32) -> CallResult {
+    current::release_ended();
+    let endpoint = node::find()?.vm(vmid)?.bind_thread(None)?;
+    let address = endpoint.address();
+    current::bind_thread(endpoint)?;
+    Ok(address.0)
+}
+
 pub(crate) fn bind_other(vmid: i32, pid: i32, nr: i32) -> CallResult {
     Ok(node::find()?.bind_other(vmid, pid, nr)?.0)
 }

@@ -15,6 +15,13 @@ const WRITE: c_uint = 2;
 /// `M3_LOANS_MAX`.
 const LOANS_MAX: usize = 16;
 
+/// What the caller's own memory is in a copy.
+#[derive(Clone, Copy)]
+pub(crate) enum OwnRole {
+    Source,
+    Target,
+}
+
 /// One side of a vcopy: an endpoint, and the range at an address in that endpoint's memory.
 #[derive(Clone, Copy)]
 pub(crate) struct CopySide {
@@ -120,6 +127,23 @@ pub(crate) fn grant(
 pub(crate) fn revoke(grant: u64) -> CallResult {
     current::with(|member| {
         member.endpoint.revoke(Grant::from_u64(grant))?;
+        Ok(0)
+    })
+}
+
+/// Copies between memory of the caller and what the client `ep` lent for its request.
+pub(crate) fn copy_lent(ep: Address, offset: u64, own: CopyRange, role: OwnRole) -> CallResult {
+    current::with(|member| {
+        let location = Location::Leased(offset);
+        match role {
+            OwnRole::Target => {
+                let mut into = own.target();
+                member.endpoint.copy_into_target(ep, location, &mut into, Timeout::Never)?;
+            }
+            OwnRole::Source => {
+                member.endpoint.copy_source_to(ep, location, &own.source(), Timeout::Never)?;
+            }
+        }
         Ok(0)
     })
 }

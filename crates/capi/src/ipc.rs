@@ -43,7 +43,7 @@ pub(crate) fn receive(from: Address, into: Delivery, limit: Timeout) -> CallResu
 
 /// A taken message and the full length of its long part, which may be longer than the buffer.
 #[inline]
-fn delivered(
+pub(crate) fn delivered(
     member: &mut CallingMember,
     taken: Result<Received, ReceiveError>,
 ) -> CallResult<(Message, usize)> {

@@ -10,7 +10,8 @@
 //! | files | contents |
 //! |---|---|
 //! | `abi/` | one thin `extern "C"` function for each function of the headers |
-//! | `ipc`, `payload`, `block` | messages, long messages, blocks in messages |
+//! | `ipc`, `payload`, `parts`, `block` | messages, long messages, blocks in messages |
+//! | `pulse` | pulses and timers |
 //! | `fast` | the front door: short messages on the fast path of [`m3ipc`] |
 //! | `bind`, `names`, `info`, `privileges` | endpoints |
 //! | `node`, `vm` | the node and its VMs |
@@ -41,8 +42,10 @@ mod member;
 mod memory;
 mod names;
 mod node;
+mod parts;
 mod payload;
 mod privileges;
+mod pulse;
 pub mod records;
 mod sock;
 mod vm;

@@ -29,7 +29,10 @@ fn with_copy_slow<T>(
 }
 
 /// Runs `body` with a buffer of so many bytes, or of the longest message; -12 without memory.
-fn with_buffer<T>(bytes: usize, body: impl FnOnce(&mut [u8]) -> CallResult<T>) -> CallResult<T> {
+pub(crate) fn with_buffer<T>(
+    bytes: usize,
+    body: impl FnOnce(&mut [u8]) -> CallResult<T>,
+) -> CallResult<T> {
     if bytes > LONG_MAX_BYTES {
         return body(&mut memory::zeroed(bytes.min(LARGE_MAX_BYTES))?);
     }

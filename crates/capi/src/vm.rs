@@ -1,7 +1,7 @@
 //! VMs: start, end, parameters.
 
 use crate::failure::{CallFailure, CallResult};
-use crate::memory::WritePtr;
+use crate::memory::{ReadText, WritePtr};
 use crate::node::{self, SERVERS};
 use crate::records::{VmUsr, bytes_of, name_of, set_of};
 use crate::{current, records};
@@ -16,6 +16,8 @@ const VM_FREE: c_int = 1 << 1;
 const COPY_OPEN: c_uint = 0;
 const COPY_GRANTED: c_uint = 1;
 const LIVES: [VmLife; 3] = [VmLife::UntilEnded, VmLife::Creator, VmLife::Members];
+/// `MAXVMNAME`, with the zero.
+const MAXVMNAME: usize = 16;
 const DEFAULT_MODE: u32 = 0o750;
 const DEFAULT_GRACE_MS: u32 = 1_000;
 
@@ -39,6 +41,14 @@ fn start(
     let vm = by(&mut node, &config_of(&wanted, &info)?)?;
     params.write(record_of(vm.info(), &info))?;
     Ok(info.nodeid)
+}
+
+/// The number of the VM of this name.
+pub(crate) fn named(name: ReadText) -> CallResult {
+    let mut node = node::find()?;
+    let name = name.read(MAXVMNAME - 1)?.map_err(|_too_long| Code::NameSize)?;
+    let name = String::from_utf8(name).map_err(|_bytes| Code::Inval)?;
+    Ok(node.vm_named(&name)?.id())
 }
 
 /// Ends a VM, and returns when its last member has left.

@@ -10,6 +10,7 @@ const KIND_MESSAGE: c_int = 1;
 const KIND_REQUEST: c_int = 2;
 const KIND_NOTIFY: c_int = 3;
 const KIND_DEATH: c_int = 4;
+const KIND_PULSE: c_int = 5;
 const WAIT_ADAPTIVE: c_int = 0;
 const WAIT_SPIN: c_int = 1;
 const WAIT_BLOCK: c_int = 2;
@@ -44,6 +45,7 @@ pub(crate) fn kind() -> CallResult {
         ReceivedKind::Request => Ok(KIND_REQUEST),
         ReceivedKind::Notification => Ok(KIND_NOTIFY),
         ReceivedKind::Death(_) => Ok(KIND_DEATH),
+        ReceivedKind::Pulse(_) => Ok(KIND_PULSE),
         _ => Ok(KIND_MESSAGE),
     })
 }

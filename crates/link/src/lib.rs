@@ -27,6 +27,7 @@ mod layout;
 mod link;
 mod message;
 pub mod notification;
+mod pulse_places;
 mod ready_bitmap;
 mod served_bounce_buffer;
 pub mod slot;
@@ -47,7 +48,7 @@ pub use control_page::{
     FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, LIVENESS_LOCK_OFFSET, WaitRecord,
 };
 pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
-pub use layout::{LINK_BYTES, LinkSide};
+pub use layout::{LINK_BYTES, LinkSide, PULSES_MAX};
 pub use link::{Link, Look, RequestCanceller};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};

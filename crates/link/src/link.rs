@@ -7,6 +7,7 @@
 mod canceller;
 mod holding;
 mod notification;
+mod pulse;
 mod short;
 
 pub use canceller::RequestCanceller;
@@ -14,6 +15,7 @@ pub use short::Look;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
+use crate::pulse_places::PulsePlaces;
 use crate::slot::{
     self, Cancelled, MessageFate, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState,
 };
@@ -40,6 +42,7 @@ pub struct Link<P: LinePage = SharedPage> {
     owed: Option<SlotState>,
     /// The name of the block that came with the last taken message.
     block_name: [u8; BLOCK_NAME_BYTES],
+    pulses: PulsePlaces,
 }
 
 /// A slot: its line, and its offset in the page.
@@ -72,6 +75,7 @@ impl<P: LinePage> Link<P> {
             last: SlotState::NEW,
             owed: None,
             block_name: [0; BLOCK_NAME_BYTES],
+            pulses: PulsePlaces::default(),
         }
     }
 

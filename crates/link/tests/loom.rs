@@ -157,6 +157,8 @@ models! {
     withdraw_against_take: delivery::withdraw, 4, Some(5), 4;
     notify: delivery::notify, 2, Some(4), 0;
     notify_waiting: delivery::notify_waiting, 2, Some(4), 3;
+    pulse: delivery::pulse, 2, Some(4), 0;
+    pulse_ring: delivery::pulse_ring, 3, None, 2;
     cross: delivery::cross, 2, Some(4), 0;
     cross_back: delivery::cross_back, 2, Some(4), 0;
     cross_at_once: delivery::cross_at_once, 2, Some(4), 0;

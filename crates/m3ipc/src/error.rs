@@ -20,12 +20,14 @@ mod reply_receive;
 #[cfg(test)]
 mod tests;
 mod text;
+mod timer;
 
 pub(crate) use fail::Fail;
 pub use grant::GrantError;
 pub use peer::{
-    BindError, CopyError, NotifyError, ReceiveError, ReplyError, SendError, SendRecError,
-    UnbindError, WaitError, WakeupError, WatchError,
+    BindError, CopyError, NotifyError, PulseError, ReceiveError, ReplyError, SendError,
+    SendRecError, UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use refusal::{AreaError, NameError, NodeError, Refusal};
 pub use reply_receive::ReplyReceiveError;
+pub use timer::TimerError;

@@ -55,13 +55,13 @@ mod vm;
 pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent};
 pub use endpoint::{
     Audience, Call, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest,
-    PendingSend, Received, ReceivedKind, Rights, Source, UnfinishedReceive, UnfinishedRequest,
-    UnfinishedSend,
+    PendingSend, Pulse, Received, ReceivedKind, Rights, Source, TimerId, UnfinishedReceive,
+    UnfinishedRequest, UnfinishedSend,
 };
 pub use error::{
-    AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, ReceiveError,
-    Refusal, ReplyError, ReplyReceiveError, SendError, SendRecError, UnbindError, WaitError,
-    WakeupError, WatchError,
+    AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, PulseError,
+    ReceiveError, Refusal, ReplyError, ReplyReceiveError, SendError, SendRecError, TimerError,
+    UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use info::{
     AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, QuotaUse,
@@ -69,10 +69,10 @@ pub use info::{
 };
 pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,
-    NONE, PAYLOAD_BYTES, SELF, SYSTEM, Slot,
+    NONE, PAYLOAD_BYTES, PULSE_MESSAGE, SELF, SYSTEM, Slot,
 };
 pub use m3ipc_area::BlockLifetime;
-pub use m3ipc_link::WaitStrategy;
+pub use m3ipc_link::{PULSES_MAX, WaitStrategy};
 pub use m3ipc_shm::{PeerMemory, PeerMemoryMut};
 pub use m3ipc_sys::{CopySource, CopyTarget};
 pub use node::Node;

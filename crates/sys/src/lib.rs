@@ -76,9 +76,10 @@ pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Interest, Mode, Poll, Ready, wait_readable, wait_writable};
 pub use private_group::only_user_of_group;
 pub use process::{
-    ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, is_stopped, known_thread_id,
-    no_core, open_process, open_thread, process_exit, process_facts, process_id, process_of_thread,
-    process_start_ticks, process_users, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
+    ProcessExit, ProcessFacts, Signal, die_with_parent, group_id, is_ending, is_stopped,
+    known_thread_id, no_core, open_process, open_thread, process_exit, process_facts, process_id,
+    process_of_thread, process_start_ticks, process_users, raise_fd_limit, signal, thread_id,
+    thread_sleeps, user_id,
 };
 pub use process_copy::{copy_from_process, copy_to_process, has_memory};
 pub use rustix::io::Errno;

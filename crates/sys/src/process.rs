@@ -390,6 +390,12 @@ pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
+/// This process's effective group id.
+#[must_use]
+pub fn group_id() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

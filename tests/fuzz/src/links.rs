@@ -36,6 +36,7 @@ pub fn links(bytes: &[u8]) {
         }
         let _ = link.answer(MessageKind::Reply, 1, &[2; PAYLOAD_BYTES], &[3; 100]);
         let _ = (link.take_first_notification(), link.take_notifications(), link.owes_answer());
+        let _ = (link.take_pulse(), link.send_pulse(1, 2), link.pending_pulses());
         if link.is_free() != Ok(true) {
             continue;
         }

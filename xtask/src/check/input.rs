@@ -22,8 +22,10 @@ impl Tree {
     /// # Errors
     /// Where a file cannot be read or a manifest is no valid TOML.
     pub fn read(workspace: Workspace) -> Result<Self, Error> {
-        let sources =
-            tree::sources(&workspace.root, &["rs", "c", "h", "py", "sh", "md", "yml", "lua"])?;
+        let sources = tree::sources(
+            &workspace.root,
+            &["rs", "c", "h", "cpp", "hpp", "py", "sh", "md", "yml", "lua"],
+        )?;
         let manifests = manifests(&workspace.root)?;
         Ok(Self { workspace, sources, manifests })
     }

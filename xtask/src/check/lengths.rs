@@ -7,7 +7,7 @@ use super::finding::{Finding, Report};
 use super::input::Tree;
 
 /// The endings of source files.
-const ENDINGS: &[&str] = &["rs", "c", "h", "py", "sh"];
+const ENDINGS: &[&str] = &["rs", "c", "h", "cpp", "hpp", "py", "sh"];
 
 /// The most lines a source file may have.
 const MAX_LINES: usize = 600;

@@ -192,6 +192,16 @@ pub const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "cpp",
+        command: "bash tests/cpp/run.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/cpp/run.sh"), Need::Program("c++")],
+        after: &["build"],
+        figure: Figure::TestTotals,
+        next: "run the script by itself after cargo build --release",
+        ..PLAIN
+    },
+    Step {
         name: "sockets",
         command: "bash tests/sockets/run.sh",
         env: TARGET,

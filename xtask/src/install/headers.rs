@@ -30,7 +30,7 @@ pub fn forwards(workspace: &Workspace, dir: &Path) -> Result<(), Error> {
 /// # Errors
 /// As [`forwards`].
 pub fn install(root: &Path, to: &Path, placer: &mut Placer) -> Result<(), Error> {
-    let headers = tree::sources(&root.join(INCLUDE), &["h"])?;
+    let headers = tree::sources(&root.join(INCLUDE), &["h", "hpp"])?;
     let forwards = parse(&tree::text(&root.join(TABLE))?)?;
     for forward in &forwards {
         let is_target = headers.iter().any(|header| header.path == forward.target)

@@ -145,6 +145,31 @@ int m3_revoke(m3_grant_t grant);
 int m3_copy_granted(int ep, m3_grant_t grant, uint64_t offset, void *own, size_t bytes,
                     unsigned int direction);
 
+/* ---- The memory of a waiting client by offset --------------------------- */
+
+/*
+ * Copies between the caller's memory and the memory that a client lent for the request which it
+ * awaits the answer to (m3_sendrec_lent).
+ *
+ * An offset of m3_msg_read counts the bytes of the loans with M3_READ, one loan after the other;
+ * an offset of m3_msg_write those with M3_WRITE. A copy lies within one loan. The request need not
+ * carry an address.
+ *
+ *   client  endpoint of the client
+ *   offset  first byte within the loans
+ *   own     memory of the caller, which m3_msg_read writes and m3_msg_write reads
+ *   bytes   number of bytes
+ *
+ * Return as mnx_vcopy, or:
+ *   EMOLRANGE  offset and bytes do not lie within one loan
+ *   EMOLPERM   the client has lent nothing to the caller
+ * Block.
+ *
+ *   code = m3_msg_read(m.m_source, 0, &header, sizeof header);
+ */
+int m3_msg_read(int client, uint64_t offset, void *own, size_t bytes);
+int m3_msg_write(int client, uint64_t offset, const void *own, size_t bytes);
+
 #ifdef __cplusplus
 }
 #endif

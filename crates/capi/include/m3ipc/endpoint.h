@@ -53,6 +53,18 @@ int mnx_bind(int vmid, int nr);
 int mnx_tbind(int vmid, int nr);
 
 /*
+ * Bind to the lowest free slot for users: m3_bind_any the calling process, as mnx_bind;
+ * m3_tbind_any the calling thread, as mnx_tbind.
+ *
+ *   vmid  number of the VM
+ *
+ * Return the endpoint, or a code of mnx_bind or mnx_tbind. EMOLSLOTUSED also if no slot is free.
+ * A result below 0 is a code. Block until the daemon answers.
+ */
+int m3_bind_any(int vmid);
+int m3_tbind_any(int vmid);
+
+/*
  * Binds another process of the same owner on this node to a slot.
  *
  * That process has to agree: it waits in mnx_wait4bind, and the call wakes it, or it is a child

@@ -282,12 +282,76 @@ int m3_unwatch(int ep);
  */
 int m3_watch_all(int on);
 
+/* ---- Pulses and timers ------------------------------------------------- */
+
+/*
+ * Sends a pulse: a notification with a code and a value.
+ *
+ * The pulse waits in a queue until dst receives it. A receive takes the pulses of a sender in their
+ * order, one in each call, after its notification and before its messages. The message has the type
+ * M3_PULSE and the fields M3_PULSE_CODE and M3_PULSE_VALUE; m3_kind returns M3_KIND_PULSE.
+ *
+ *   dst    endpoint of the receiver
+ *   code   0 to 255
+ *   value  any number
+ *
+ * Returns 0, or a code of the list above, or:
+ *   EMOLAGAIN    M3_PULSES_MAX pulses of the caller wait for dst, or dst has not returned to a new
+ *                daemon yet. This pulse was not taken; the others stay.
+ *   EMOLDSTDIED  the receiver has gone
+ *   EMOLINVAL    code is out of range
+ * Never blocks. The pulses of a sender that dies end with it, as its notifications do.
+ *
+ *   code = m3_pulse_send(server, 1, (uintptr_t)job);
+ */
+int m3_pulse_send(int dst, int code, uint64_t value);
+
+/*
+ * Returns the number of pulses of the caller that wait for dst, 0 to M3_PULSES_MAX; or
+ * EMOLDRVSINIT, EMOLNOTBIND or EMOLNOTREADY. Never blocks.
+ */
+int m3_pulse_pending(int dst);
+
+/*
+ * Sets a timer, which sends pulses to the caller itself.
+ *
+ * mnx_receive from M3_ANY and mnx_rcvrqst take them. Their source is the caller's own endpoint. One
+ * pulse stands for all times that the timer ran out since the last take; M3_PULSE_COUNT counts
+ * them. A timer without a period ends with its pulse. m3_fd does not report timers.
+ *
+ *   code, value  those of the pulse, as in m3_pulse_send
+ *   first_ns     nanoseconds until the first pulse
+ *   period_ns    nanoseconds between the later ones, or 0 for a single pulse
+ *
+ * Returns the number of the timer, above 0, or:
+ *   EMOLDRVSINIT  the node is not initialised
+ *   EMOLNOTBIND   the caller is not bound
+ *   EMOLNOTREADY  another thread is inside a call on this endpoint
+ *   EMOLINVAL     code is out of range
+ *   EMOLNOMEM     the endpoint has M3_TIMERS_MAX timers
+ * Never blocks.
+ *
+ *   int timer = m3_timer(TICK, 0, 1000000, 1000000);
+ */
+int m3_timer(int code, uint64_t value, uint64_t first_ns, uint64_t period_ns);
+
+/*
+ * Ends a timer, and takes its pulse back if no receive has taken that.
+ *
+ * Returns 0, or EMOLDRVSINIT, EMOLNOTBIND or EMOLNOTREADY, or:
+ *   EMOLBADVALUE  the caller has no such timer (any more)
+ * Never blocks.
+ */
+int m3_timer_cancel(int timer);
+
+/* ---- What was taken ---------------------------------------------------- */
+
 /*
  * Tells the kind of what the calling endpoint took last.
  *
  * The sender cannot choose it, other than the type of its message.
  *
- * Returns M3_KIND_MESSAGE, M3_KIND_REQUEST, M3_KIND_NOTIFY or M3_KIND_DEATH, or:
+ * Returns M3_KIND_MESSAGE, M3_KIND_REQUEST, M3_KIND_NOTIFY, M3_KIND_DEATH or M3_KIND_PULSE, or:
  *   EMOLDRVSINIT  the node is not initialised
  *   EMOLNOTBIND   the caller is not bound
  *   EMOLNOTREADY  another thread is inside a call on this endpoint
@@ -362,6 +426,42 @@ int m3_sendrec_long(int dst, m3_message *m, const void *out, size_t out_len,
                     void *in, size_t cap, size_t *len);
 int m3_sendrec_long_T(int dst, m3_message *m, const void *out, size_t out_len,
                       void *in, size_t cap, size_t *len, long timeout_ms);
+
+/* ---- Long messages in parts -------------------------------------------- */
+
+struct iovec; /* <sys/uio.h> */
+
+/*
+ * The calls of long messages, with bytes in parts as readv(2) and writev(2) name them.
+ *
+ * The parts of a message are one row of bytes: their number and their sizes do not travel. The
+ * library copies them together, as it copies each long message.
+ *
+ *   iov, out, in       parts; those of m3_receivev and of in are filled in their order
+ *   count, out_count, in_count
+ *                      number of parts, 0 to 1024
+ *   len                receives the number of bytes that came; may be NULL
+ *   dst, src, m, timeout_ms
+ *                      as in m3_send_long, m3_reply_long, m3_receive_long and m3_sendrec_long
+ *
+ * Return as those calls, or:
+ *   EMOLINVAL         a number of parts is out of range
+ *   EMOLADDRNOTAVAIL  an array or a part cannot be read, or a part to be filled not written
+ * All block but m3_replyv.
+ *
+ *   struct iovec parts[] = {{&head, sizeof head}, {text, strlen(text)}};
+ *   code = m3_sendv(server, &m, parts, 2);
+ */
+int m3_sendv(int dst, m3_message *m, const struct iovec *iov, int count);
+int m3_sendv_T(int dst, m3_message *m, const struct iovec *iov, int count, long timeout_ms);
+int m3_replyv(int dst, m3_message *m, const struct iovec *iov, int count);
+int m3_receivev(int src, m3_message *m, const struct iovec *iov, int count, size_t *len);
+int m3_receivev_T(int src, m3_message *m, const struct iovec *iov, int count, size_t *len,
+                  long timeout_ms);
+int m3_sendrecv(int dst, m3_message *m, const struct iovec *out, int out_count,
+                const struct iovec *in, int in_count, size_t *len);
+int m3_sendrecv_T(int dst, m3_message *m, const struct iovec *out, int out_count,
+                  const struct iovec *in, int in_count, size_t *len, long timeout_ms);
 
 /* ---- The calling endpoint ---------------------------------------------- */
 

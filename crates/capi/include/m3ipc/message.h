@@ -1,6 +1,7 @@
 /*
  * The message: 48 bytes on x86-64. It holds the sender, a type, and 40 bytes in one of the formats
- * of Minix (1 to 8), of M3-IPC (9 and A) or of DVK (B and C). The programs agree on the format.
+ * of Minix (1 to 8), of M3-IPC (9 and A), of DVK (B and C) or of a pulse (P). The programs agree on
+ * the format.
  *
  *     0          4        8                                      48
  *     | m_source | m_type | m_u: 40 bytes, aligned to eight        |
@@ -13,6 +14,7 @@
 
 #include <sched.h> /* struct timespec, in every language mode */
 #include <stddef.h>
+#include <stdint.h>
 
 #define M3_M3_STRING    14 /* bytes of m3_m3_ca1 */
 #define M3_SLOTS_BY_MSG 4  /* numbers in m3_mA_ia */
@@ -31,6 +33,7 @@ typedef struct { int m8i1, m8i2; char *m8p1, *m8p2, *m8p3, *m8p4; } m3_mess_8;
 typedef struct { int m9i1, m9l1; struct timespec m9t1; } m3_mess_9;
 typedef struct { int mAdst, mAnr, mAia[M3_SLOTS_BY_MSG]; } m3_mess_A;
 typedef struct { long mBnr; char mBmd5[M3_MD5_SIZE]; } m3_mess_B;
+typedef struct { int mPcode, mPcount; uint64_t mPvalue; } m3_mess_P;
 typedef struct { int mCi1, mCi2, mCi3, mCi4; char mCca1[M3_MC_STRING]; } m3_mess_C;
 
 /* A message. */
@@ -50,6 +53,7 @@ typedef struct m3_message {
     m3_mess_A m_mA;
     m3_mess_B m_mB;
     m3_mess_C m_mC;
+    m3_mess_P m_mP;
   } m_u;
 } m3_message;
 
@@ -131,11 +135,22 @@ typedef struct m3_message {
 #define M3_NOTIFY_ARG_HIGH  m3_m9_i1
 #define M3_NOTIFY_TIMESTAMP m3_m9_t1
 
+/*
+ * A pulse (m3_pulse_send, m3_timer) has the type M3_PULSE and these fields. A sender can choose the
+ * type for a message; m3_kind tells the two apart. The count is 1; for a timer it is the number of
+ * times that the timer ran out since the last take.
+ */
+#define M3_PULSE       0x200000
+#define M3_PULSE_CODE  m_u.m_mP.mPcode  /* 0 to 255 */
+#define M3_PULSE_COUNT m_u.m_mP.mPcount
+#define M3_PULSE_VALUE m_u.m_mP.mPvalue
+
 /* Kinds of what a call took: the results of m3_kind. */
 #define M3_KIND_MESSAGE 1 /* a message or an answer */
 #define M3_KIND_REQUEST 2 /* a message whose sender waits for an answer */
 #define M3_KIND_NOTIFY  3 /* a notification */
 #define M3_KIND_DEATH   4 /* the report of a death */
+#define M3_KIND_PULSE   5 /* a pulse, of a peer or of a timer of the caller */
 
 /* How an endpoint waits: the argument of m3_set_wait. */
 #define M3_WAIT_ADAPTIVE 0 /* polls while that is likely to pay, then sleeps */
@@ -213,6 +228,7 @@ M3_STATIC_ASSERT(sizeof(m3_mess_6) == 32, format_6_is_as_large_as_3);
 M3_STATIC_ASSERT(sizeof(m3_mess_9) == 24, format_9_is_24_bytes);
 M3_STATIC_ASSERT(offsetof(m3_message, m3_m9_t1) == 16, notification_time_at_16);
 M3_STATIC_ASSERT(sizeof(m3_mess_A) == 24, format_A_is_24_bytes);
+M3_STATIC_ASSERT(offsetof(m3_message, M3_PULSE_VALUE) == 16, value_of_a_pulse_at_16);
 #endif
 
 #endif /* M3IPC_MESSAGE_H */

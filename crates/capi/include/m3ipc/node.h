@@ -103,6 +103,22 @@ int mnx_vm_init(m3_vm_usr_t *params);
 int m3_vm_open_or_create(m3_vm_usr_t *params);
 
 /*
+ * Looks up a VM by its name.
+ *
+ *   name  name of a VM, under M3_MAXVMNAME bytes
+ *
+ * Returns the number of the VM, or:
+ *   EMOLDRVSINIT      the node is not initialised
+ *   EMOLNONODE        no VM has this name
+ *   EMOLNAMESIZE      the name is too long
+ *   EMOLINVAL         the name is no UTF-8
+ *   EMOLPRIVILEGES    vm_mode does not let the caller read
+ *   EMOLADDRNOTAVAIL  name cannot be read
+ * Blocks until the daemon answers.
+ */
+int m3_vm_named(const char *name);
+
+/*
  * Ends a VM and waits until every member has left.
  *
  * Each member gets SIGPIPE. A member that is still bound after the grace time of the VM gets

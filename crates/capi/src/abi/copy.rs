@@ -4,7 +4,7 @@
 //! Pointers follow the rule of [`crate::abi`]. The kernel checks the addresses of copied memory.
 #![allow(unsafe_code)]
 
-use crate::copy::{self, CopySide};
+use crate::copy::{self, CopySide, OwnRole};
 use crate::guard::{call, limit};
 use crate::memory::{CopyRange, ReadPtr, WritePtr};
 use crate::records::M3Loan;
@@ -163,4 +163,36 @@ pub unsafe extern "C" fn m3_copy_granted(
     // SAFETY: C lends `bytes` bytes at `own` for this call.
     let own = unsafe { CopyRange::new(own, bytes) };
     call(|| copy::copy_granted(Address(ep), grant, offset, own, direction))
+}
+
+/// `m3_msg_read`: see `m3ipc/copy.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_msg_read(
+    client: c_int,
+    offset: u64,
+    own: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: C lends `bytes` bytes at `own` for this call.
+    let own = unsafe { CopyRange::new(own, bytes) };
+    call(|| copy::copy_lent(Address(client), offset, own, OwnRole::Target))
+}
+
+/// `m3_msg_write`: see `m3ipc/copy.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_msg_write(
+    client: c_int,
+    offset: u64,
+    own: *const c_void,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: C lends `bytes` bytes at `own` for this call, which only reads them.
+    let own = unsafe { CopyRange::new(own.cast_mut(), bytes) };
+    call(|| copy::copy_lent(Address(client), offset, own, OwnRole::Source))
 }

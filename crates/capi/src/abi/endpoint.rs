@@ -23,6 +23,18 @@ pub extern "C" fn mnx_tbind(vmid: c_int, nr: c_int) -> c_int {
     call(|| bind::bind_thread(vmid, nr))
 }
 
+/// `m3_bind_any`: see `m3ipc/endpoint.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_bind_any(vmid: c_int) -> c_int {
+    call(|| bind::bind_any(vmid))
+}
+
+/// `m3_tbind_any`: see `m3ipc/endpoint.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_tbind_any(vmid: c_int) -> c_int {
+    call(|| bind::bind_thread_any(vmid))
+}
+
 /// `mnx_lclbind`: see `m3ipc/endpoint.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_lclbind(vmid: c_int, pid: c_int, nr: c_int) -> c_int {

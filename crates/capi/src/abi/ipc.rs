@@ -9,7 +9,7 @@ use crate::guard::{call, limit};
 use crate::memory::{ReadPtr, WritePtr};
 use crate::payload::Delivery;
 use crate::records::M3Peer;
-use crate::{fast, info, ipc, watch};
+use crate::{fast, info, ipc, pulse, watch};
 use core::ffi::{c_int, c_long};
 use m3ipc::{Address, Message, Timeout};
 
@@ -225,6 +225,30 @@ pub extern "C" fn mnx_hdw_notify(vmid: c_int, dst: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_wakeup(vmid: c_int, ep: c_int) -> c_int {
     call(|| ipc::wake(vmid, Address(ep)))
+}
+
+/// `m3_pulse_send`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_pulse_send(dst: c_int, code: c_int, value: u64) -> c_int {
+    call(|| pulse::send(Address(dst), code, value))
+}
+
+/// `m3_pulse_pending`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_pulse_pending(dst: c_int) -> c_int {
+    call(|| pulse::pending(Address(dst)))
+}
+
+/// `m3_timer`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_timer(code: c_int, value: u64, first_ns: u64, period_ns: u64) -> c_int {
+    call(|| pulse::set_timer(code, value, first_ns, period_ns))
+}
+
+/// `m3_timer_cancel`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_timer_cancel(timer: c_int) -> c_int {
+    call(|| pulse::cancel_timer(timer))
 }
 
 /// `m3_watch`: see `m3ipc/ipc.h`.

@@ -17,6 +17,7 @@ pub mod ica;
 pub mod ipc;
 pub mod long;
 pub mod node;
+pub mod parts;
 pub mod remote;
 pub mod sock;
 pub mod sock_bytes;

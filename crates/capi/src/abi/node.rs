@@ -5,10 +5,10 @@
 #![allow(unsafe_code)]
 
 use crate::guard::call;
-use crate::memory::WritePtr;
+use crate::memory::{ReadText, WritePtr};
 use crate::records::{DrvsUsr, VmUsr};
 use crate::{node, vm};
-use core::ffi::c_int;
+use core::ffi::{c_char, c_int};
 
 /// `mnx_drvs_init`: see `m3ipc/node.h`.
 ///
@@ -69,6 +69,17 @@ pub unsafe extern "C" fn m3_vm_open_or_create(params: *mut VmUsr) -> c_int {
     // SAFETY: C lends `params` for this call.
     let params = unsafe { WritePtr::new(params) };
     call(|| vm::open_or_create(params))
+}
+
+/// `m3_vm_named`: see `m3ipc/node.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_vm_named(name: *const c_char) -> c_int {
+    // SAFETY: C lends `name` for this call.
+    let name = unsafe { ReadText::new(name) };
+    call(|| vm::named(name))
 }
 
 /// `mnx_vm_end`: see `m3ipc/node.h`.

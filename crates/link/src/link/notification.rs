@@ -10,14 +10,20 @@
 //!   that of the first |
 //!
 //! The sender keeps the argument of the first pending notification apart from the later ones. The
-//! word has 64 bits, so a sender cannot make it wrap. Any word is valid: a hostile party causes or
-//! loses notifications of its own link alone.
+//! word counts them in its lower 56 bits, so a sender cannot make them wrap. Its upper 8 bits count
+//! [pulses](super::pulse). Any word is valid: a hostile party causes or loses notifications of its
+//! own link alone.
 
 use super::Link;
 use crate::copy_gate;
 use crate::layout::{FIRST_ARGUMENT, LATER_ARGUMENT};
 use crate::words::{LinePage, Word32, Word64};
 use core::sync::atomic::Ordering;
+
+/// The pending pulses in the word, from this bit on.
+pub(super) const PULSE_SHIFT: u32 = 56;
+/// The pending notifications in the word.
+const NOTIFICATIONS: u64 = (1 << PULSE_SHIFT) - 1;
 
 impl<P: LinePage> Link<P> {
     /// Adds a notification of this side, with the bits of its argument. Afterwards, read the peer's
@@ -27,7 +33,7 @@ impl<P: LinePage> Link<P> {
         let line = self.side.notification();
         let pending = self.page.word64(line);
         if argument != 0 {
-            let is_first = pending.load(Ordering::SeqCst) == 0;
+            let is_first = pending.load(Ordering::SeqCst) & NOTIFICATIONS == 0;
             let argument_word = if is_first { FIRST_ARGUMENT } else { LATER_ARGUMENT };
             self.page.word64(line + argument_word).fetch_or(argument, Ordering::Relaxed);
         }
@@ -38,25 +44,25 @@ impl<P: LinePage> Link<P> {
     /// Whether the peer has taken all notifications of this side.
     #[must_use]
     pub fn is_notification_taken(&self) -> bool {
-        self.page.word64(self.side.notification()).load(Ordering::SeqCst) == 0
+        self.page.word64(self.side.notification()).load(Ordering::SeqCst) & NOTIFICATIONS == 0
     }
 
-    /// Whether the peer has notified.
+    /// Whether the peer has sent a notification or a pulse.
     #[must_use]
     #[inline(always)]
     pub fn has_notification(&self) -> bool {
-        self.pending_notifications() != 0
+        self.pending_word() != 0
     }
 
     #[inline(always)]
-    fn pending_notifications(&self) -> u64 {
+    pub(super) fn pending_word(&self) -> u64 {
         self.page.word_in(&self.peer_notifications, 0).load(Ordering::SeqCst)
     }
 
     /// Takes all pending notifications of the peer as one, with the bits of all arguments.
     #[inline]
     pub fn take_notifications(&self) -> Option<u64> {
-        let pending = self.pending_notifications();
+        let pending = self.pending_word() & NOTIFICATIONS;
         if pending == 0 {
             return None;
         }
@@ -67,7 +73,7 @@ impl<P: LinePage> Link<P> {
 
     /// Takes the first notification of the peer, with its argument. The later ones stay pending.
     pub fn take_first_notification(&self) -> Option<u64> {
-        let pending = self.pending_notifications();
+        let pending = self.pending_word() & NOTIFICATIONS;
         if pending == 0 {
             return None;
         }

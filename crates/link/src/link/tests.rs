@@ -1,5 +1,5 @@
 use super::*;
-use crate::layout::LINK_BYTES;
+use crate::layout::{LINK_BYTES, PULSES_MAX};
 
 fn pair() -> (Link, Link) {
     let memory = m3ipc_sys::create_memory("m3-test", LINK_BYTES as u64).unwrap();
@@ -156,4 +156,51 @@ fn any_number_of_pending_notifications_is_valid() {
     one.notify(1);
     assert_eq!(other.take_notifications(), Some(1));
     assert_eq!(other.take_notifications(), None);
+}
+
+#[test]
+fn pulses_keep_their_order_and_stand_apart_from_notifications() {
+    let (mut one, mut other) = pair();
+    assert!(one.send_pulse(7, u64::MAX));
+    one.notify(4);
+    assert!(one.send_pulse(255, 1));
+    assert!(other.has_notification() && other.has_pulse());
+    assert_eq!(other.take_notifications(), Some(4));
+    assert!(one.is_notification_taken());
+    assert_eq!(one.pending_pulses(), 2);
+    assert_eq!(other.take_pulse(), Some((7, u64::MAX)));
+    assert_eq!(other.take_pulse(), Some((255, 1)));
+    assert_eq!((other.take_pulse(), other.has_notification()), (None, false));
+}
+
+#[test]
+fn a_full_ring_refuses_and_loses_nothing() {
+    let (mut one, mut other) = pair();
+    let (mut sent, mut taken) = (0_u64, 0_u64);
+    // Each round shifts the ring, so each place is used for each number.
+    for round in 1..=3 * PULSES_MAX {
+        while one.send_pulse(sent.to_le_bytes()[0], sent) {
+            sent += 1;
+        }
+        assert_eq!(one.pending_pulses(), PULSES_MAX);
+        for _ in 0..1 + round % PULSES_MAX {
+            assert_eq!(other.take_pulse(), Some((taken.to_le_bytes()[0], taken)));
+            taken += 1;
+        }
+    }
+    // Both directions are apart, and messages too.
+    assert!(other.send_pulse(1, 2) && one.take_pulse() == Some((1, 2)));
+    assert!(one.is_free().unwrap() && one.peek().unwrap().is_none());
+}
+
+#[test]
+fn any_number_of_pending_pulses_is_valid() {
+    let (mut one, mut other) = pair();
+    one.page.word64(LinkSide::Zero.notification()).store(u64::MAX, Ordering::Relaxed);
+    assert!(!one.send_pulse(1, 1));
+    assert_eq!(one.pending_pulses(), PULSES_MAX);
+    for _ in 0..255 {
+        assert_eq!(other.take_pulse(), Some((0, 0)));
+    }
+    assert_eq!(other.take_pulse(), None);
 }

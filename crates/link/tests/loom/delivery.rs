@@ -6,9 +6,10 @@ use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
 use m3ipc_abi::Message;
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{Link, LinkSide, MessageKind, TakenMessage};
+use m3ipc_link::{Link, LinkSide, MessageKind, PULSES_MAX, TakenMessage};
 
-const CONTENTS: Detail = Detail { contents: true, stamps: false, notifications: false };
+const CONTENTS: Detail =
+    Detail { contents: true, stamps: false, notifications: false, pulses: false };
 
 /// Both parties sleep for each other. The message arrives whole, and both parties wake.
 pub fn deliver() {
@@ -142,6 +143,49 @@ pub fn notify_waiting() {
     }
     assert_eq!(first ^ second.unwrap_or(0), 3, "each argument arrives once");
     assert!(receiver.link.take_notifications().is_none(), "a notification too many");
+}
+
+/// The words of a pulse.
+fn pulse_pair() -> (ModelEndpoint, ModelEndpoint) {
+    pair(Detail { notifications: true, pulses: true, ..Detail::default() })
+}
+
+/// Two pulses. The sleeper receives each of them once, whole and in order.
+pub fn pulse() {
+    let (mut sender, mut receiver) = pulse_pair();
+    let sending = thread::spawn(move || {
+        for number in [1_u8, 2] {
+            sender.publish(|endpoint| {
+                let is_sent = endpoint.link.send_pulse(number, u64::from(number) << 40);
+                (assert!(is_sent, "the ring has room"), EndsWait::Receive)
+            });
+        }
+    });
+    for number in [1_u8, 2] {
+        let received = receiver.wait(|endpoint| endpoint.link.take_pulse());
+        assert_eq!(received, (number, u64::from(number) << 40));
+    }
+    sending.join().expect("the sender ends");
+    assert_eq!(receiver.link.take_pulse(), None, "a pulse too many");
+}
+
+/// A full ring. The sender tries one pulse more while the receiver takes the first: the pulse is
+/// refused, or it takes the place of the first after the receiver has copied that.
+pub fn pulse_ring() {
+    let (mut sender, mut receiver) = pulse_pair();
+    let first = 1_u8;
+    let last = first + u8::try_from(PULSES_MAX).expect("a few");
+    for number in first..last {
+        assert!(sender.link.send_pulse(number, u64::from(number)), "the ring has room");
+    }
+    let sending = thread::spawn(move || sender.link.send_pulse(last, u64::from(last)));
+    assert_eq!(receiver.link.take_pulse(), Some((first, u64::from(first))));
+    let is_sent = sending.join().expect("the sender ends");
+    note_end(is_sent);
+    for number in first + 1..last + u8::from(is_sent) {
+        assert_eq!(receiver.link.take_pulse(), Some((number, u64::from(number))));
+    }
+    assert_eq!(receiver.link.take_pulse(), None, "a pulse too many");
 }
 
 /// Both parties post to each other at once. The younger message goes back, and its endpoint takes

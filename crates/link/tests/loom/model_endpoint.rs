@@ -25,7 +25,13 @@ const FIRST_ARGUMENT: usize = 8;
 const LATER_ARGUMENT: usize = 16;
 const WAKE_WORD: usize = 0x100;
 const LINE_BYTES: usize = 0x40;
+/// Offset of the codes of pulses among the notifications.
+const PULSE_CODES: usize = 24;
+/// Offset of the values of pulses beside a wake word.
+const PULSE_VALUES: usize = 8;
 const LINK_BYTES: usize = 0x180;
+/// The whole page: values of pulses lie beside the copy gates too.
+const LINK_BYTES_WITH_PULSES: usize = 0x1000;
 const STATUS_BYTES: usize = 64;
 const HOT_SET: usize = 12;
 const CONTROL_PAGE_BYTES: usize = 256;
@@ -40,6 +46,8 @@ pub struct Detail {
     pub stamps: bool,
     /// Notifications.
     pub notifications: bool,
+    /// The first pulse of a ring, with the words of notifications.
+    pub pulses: bool,
 }
 
 /// A link page between two parties.
@@ -55,6 +63,11 @@ pub fn link_page(queues: [&Arc<FutexQueue>; 2], detail: Detail) -> Memory {
         if detail.stamps {
             at64.push(slot + STAMP);
         }
+        if detail.pulses {
+            let other = 1 - side;
+            at64.push(NOTIFY + side * LINE_BYTES + PULSE_CODES);
+            at64.push(WAKE_WORD + other * LINE_BYTES + PULSE_VALUES);
+        }
         if detail.notifications {
             let notifications = NOTIFY + side * LINE_BYTES;
             let arguments = [FIRST_ARGUMENT, LATER_ARGUMENT].map(|at| notifications + at);
@@ -62,7 +75,8 @@ pub fn link_page(queues: [&Arc<FutexQueue>; 2], detail: Detail) -> Memory {
         }
     }
     let sleepers = [(WAKE_WORD, queues[0]), (WAKE_WORD + LINE_BYTES, queues[1])];
-    Memory::new(LINK_BYTES, &at64, &at32, &sleepers)
+    let bytes = if detail.pulses { LINK_BYTES_WITH_PULSES } else { LINK_BYTES };
+    Memory::new(bytes, &at64, &at32, &sleepers)
 }
 
 /// A status page. The model tracks the first `hot` entries of its hot set.

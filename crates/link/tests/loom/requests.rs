@@ -7,8 +7,10 @@ use m3ipc_abi::Message;
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
 
-const CONTENTS: Detail = Detail { contents: true, stamps: true, notifications: false };
-const STAMPS: Detail = Detail { contents: false, stamps: true, notifications: false };
+const CONTENTS: Detail =
+    Detail { contents: true, stamps: true, notifications: false, pulses: false };
+const STAMPS: Detail =
+    Detail { contents: false, stamps: true, notifications: false, pulses: false };
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 

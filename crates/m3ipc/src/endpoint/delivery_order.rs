@@ -136,8 +136,8 @@ impl DeliveryOrder {
         }
     }
 
-    /// Notes the report of a death: peers may come and go without end.
-    pub(super) fn note_death(&mut self) {
+    /// Notes the report of a death or the end of a timer: both may come without end.
+    pub(super) fn note_own(&mut self) {
         self.repeated_notifications += 1;
     }
 

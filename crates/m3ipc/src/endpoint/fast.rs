@@ -212,6 +212,7 @@ impl Endpoint {
             || self.copies.is_busy()
             || self.payloads.is_busy()
             || self.areas.is_busy()
+            || self.inbox.timers().is_armed()
     }
 }
 

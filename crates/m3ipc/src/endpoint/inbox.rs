@@ -11,6 +11,7 @@ use super::hot_set::{HotSet, NO_LINK};
 use super::peer::Peer;
 use super::peers::Peers;
 use super::received::{Received, ReceivedKind};
+use super::timer_list::TimerList;
 use super::watch_list::WatchList;
 use crate::info::Identity;
 use m3ipc_abi::{Address, Code, SYSTEM};
@@ -25,6 +26,8 @@ pub(super) enum NextNotification {
     ViaDaemon(Address),
     /// The report of a death.
     Death,
+    /// The pulse of a timer.
+    Timer,
     /// On the link of this index.
     OnLink(u32),
 }
@@ -43,6 +46,7 @@ pub(super) struct Inbox {
     /// receive, and later ones of its source stay pending.
     has_waited: bool,
     watches: WatchList,
+    timers: TimerList,
     hot: HotSet,
     order: DeliveryOrder,
     /// The sender and the kind of what was taken last.
@@ -90,6 +94,7 @@ impl Inbox {
             && self.notifications.is_empty()
             && self.via_daemon.is_empty()
             && !self.watches.has_death()
+            && !self.timers.has_due()
     }
 
     /// Whether the hot set surely has nothing new.
@@ -145,8 +150,8 @@ impl Inbox {
         }
     }
 
-    /// The next notification: one through the daemon, else a death, else that of the lowest slot,
-    /// or (`in_turn`) of the slot after the last one in turn.
+    /// The next notification: one through the daemon, else a death, else a timer, else that of the
+    /// lowest slot. `in_turn`: that of the slot after the last one in turn comes before a timer.
     pub(super) fn next_notification(
         &mut self,
         peers: &mut Peers,
@@ -156,10 +161,17 @@ impl Inbox {
             return Some(NextNotification::ViaDaemon(source));
         }
         if self.watches.has_death() {
-            self.order.note_death();
+            self.order.note_own();
             return Some(NextNotification::Death);
         }
-        let (slot, index) = self.next_on_link(peers, self.order.slot_before_next(in_turn))?;
+        if self.timers.has_due() && !in_turn {
+            self.order.note_own();
+            return Some(NextNotification::Timer);
+        }
+        let on_link = self.next_on_link(peers, self.order.slot_before_next(in_turn));
+        let Some((slot, index)) = on_link else {
+            return self.timers.has_due().then_some(NextNotification::Timer);
+        };
         self.order.note_notification(slot, in_turn);
         Some(NextNotification::OnLink(index))
     }
@@ -242,6 +254,17 @@ impl Inbox {
         }
         // Its sender may have relied on the hot set until now, and marked nothing.
         self.poll_link(peers, former);
+    }
+
+    /// The timers.
+    #[inline]
+    pub(super) fn timers(&self) -> &TimerList {
+        &self.timers
+    }
+
+    /// The timers, to be changed.
+    pub(super) fn timers_mut(&mut self) -> &mut TimerList {
+        &mut self.timers
     }
 
     /// The watched endpoints.

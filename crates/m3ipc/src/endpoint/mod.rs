@@ -61,6 +61,7 @@ mod peer_copies;
 mod peers;
 mod pending;
 mod pending_send;
+mod pulse;
 mod queries;
 #[cfg(feature = "tokio")]
 mod questions;
@@ -79,6 +80,8 @@ mod stamp_cost;
 mod stamps;
 mod stand_in;
 mod take;
+mod timer_list;
+mod timers;
 mod trace;
 mod wait;
 mod waiter;
@@ -95,9 +98,10 @@ pub use pending::PendingRequest;
 pub use pending_send::PendingSend;
 #[cfg(feature = "tokio")]
 pub(crate) use questions::{NameWait, Question};
-pub use received::{Received, ReceivedKind, Source};
+pub use received::{Pulse, Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 pub(crate) use stand_in::{Found, HeldMessages};
+pub use timers::TimerId;
 
 use crate::error::Fail;
 use crate::info::Identity;

@@ -322,6 +322,7 @@ impl Endpoint {
     ) -> Result<Option<Received>, Fail> {
         // Events first: the flag is raised before the event is announced.
         self.receive_events()?;
+        self.run_timers();
         if self.session.page().flags() & FLAG_WOKEN != 0
             && self.session.page().take_flag(FLAG_WOKEN)
         {

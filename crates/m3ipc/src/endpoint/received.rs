@@ -30,6 +30,16 @@ impl From<Address> for Source {
     }
 }
 
+/// A notification with a code and a value. The example is at
+/// [`Endpoint::pulse`](crate::Endpoint::pulse).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pulse {
+    /// What it is about. The programs choose the meaning.
+    pub code: u8,
+    /// The value. The programs choose the meaning.
+    pub value: u64,
+}
+
 /// The kind of what a receive took. The sender of a message cannot choose it. The example is at
 /// [`Endpoint::latest_kind`](crate::Endpoint::latest_kind).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +51,8 @@ pub enum ReceivedKind {
     Request,
     /// A notification.
     Notification,
+    /// A pulse, of a peer or of a timer of the endpoint itself.
+    Pulse(Pulse),
     /// The report that this endpoint, which the caller watches, is gone.
     Death(Address),
 }
@@ -65,7 +77,8 @@ pub struct Received {
     /// Whether the sender waits for an answer.
     pub is_request: bool,
     /// Whether this is a notification. The type of the message is no proof: a sender
-    /// may choose the type of a notification.
+    /// may choose the type of a notification. A pulse is no notification here:
+    /// [`Endpoint::latest_kind`](crate::Endpoint::latest_kind) has its code and value.
     pub is_notification: bool,
     /// The watched endpoint whose death this notification reports. The example is at
     /// [`Endpoint::watch`](crate::Endpoint::watch).
@@ -85,6 +98,11 @@ impl Received {
         let (seconds, rest_ns) = (now.as_secs().cast_signed(), i64::from(now.subsec_nanos()));
         let message = Message::notification(source, bits, seconds, rest_ns);
         Self { message, bytes: 0, is_request: false, is_notification: true, died: None }
+    }
+
+    /// A pulse.
+    pub(super) fn pulse(message: Message) -> Self {
+        Self { message, bytes: 0, is_request: false, is_notification: false, died: None }
     }
 
     /// Fails if the payload is longer than the caller's buffer.

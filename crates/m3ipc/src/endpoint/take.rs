@@ -84,33 +84,40 @@ impl Endpoint {
         match self.inbox.next_notification(&mut self.peers, in_turn)? {
             NextNotification::ViaDaemon(source) => self.take_daemon_notification(source),
             NextNotification::Death => self.inbox.take_death(),
+            NextNotification::Timer => self.take_timer(),
             NextNotification::OnLink(index) => self.take_notification(index),
         }
     }
 
-    /// Takes the notification of a peer, if it has one. A receive that waited takes the first one:
-    /// that one ended the wait.
+    /// Takes the notification of a peer, or else its first pulse, if it has one. A receive that
+    /// waited takes the first notification: that one ended the wait.
     pub(super) fn take_notification(&mut self, index: u32) -> Option<Received> {
         self.trace.stamp(Moment::Found);
         let peer = self.peers.get_mut(index);
         let identity = peer.identity();
         let source = identity.address;
         let bits = if self.inbox.has_waited() {
-            peer.link().take_first_notification()?
+            peer.link().take_first_notification()
         } else {
-            peer.link().take_notifications()?
+            peer.link().take_notifications()
+        };
+        let received = match bits {
+            Some(bits) => {
+                self.inbox.note_taken(identity, ReceivedKind::Notification);
+                Received::of_notification(source, bits)
+            }
+            None => Received::pulse(self.take_pulse(index)?),
         };
         self.trace.took_notification(source);
         self.inbox.order().note_time(m3ipc_sys::ticks());
         self.session.page().count(Counter::Received);
-        self.inbox.note_taken(identity, ReceivedKind::Notification);
         let statuses = self.waiter.pages().statuses();
         self.inbox.record_sender(&mut self.peers, index, statuses);
-        if self.inbox.has_waited() {
-            // Later notifications wait for the next receive.
+        if self.inbox.has_waited() || self.peers.get(index).link().has_pulse() {
+            // Later notifications and pulses wait for the next receive.
             self.inbox.poll_link(&mut self.peers, index);
         }
-        Some(Received::of_notification(source, bits))
+        Some(received)
     }
 
     /// Takes the notification of a source that came through the daemon, if there is one.

@@ -276,6 +276,9 @@ impl Endpoint {
         if may_deadlock {
             limit_ns = limit_ns.min(sleep_state.ask_after_ns);
         }
+        if any {
+            limit_ns = self.limit_by_timers(limit_ns, now_ns);
+        }
         if on_doorbell {
             self.open_doorbell()?;
         }

@@ -286,6 +286,33 @@ peer_errors! {
         PeerBroke = PeerBroke,
     }
 
+    /// Why a pulse was not queued. The receiver gets nothing of it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Code, PULSES_MAX, Pulse, PulseError};
+    ///
+    /// for value in 0..PULSES_MAX as u64 {
+    ///     client.pulse(to, Pulse { code: 1, value })?;
+    /// }
+    /// match client.pulse(to, Pulse { code: 1, value: 100 }) {
+    ///     Err(error @ PulseError::NotQueued(_)) => assert_eq!(error.code(), Code::Again),
+    ///     other => panic!("the queue is full: {other:?}"),
+    /// }
+    /// # Ok::<(), PulseError>(())
+    /// ```
+    PulseError {
+        NotQueued = Again,
+        Died = DstDied,
+        Stale = Endpoint,
+        NoSuchSlot = Range,
+        PartnerDenied = CallDenied,
+        VerbDenied = TrapDenied,
+        PeerBroke = PeerBroke,
+    }
+
     /// Why a copy stopped. [`Endpoint::copied`](crate::Endpoint::copied) has the bytes before that.
     ///
     /// ```

@@ -10,6 +10,7 @@ fn every_code_becomes_the_variant_that_gives_it_back() {
             SendRecError::of(code.into(), Address(5)).code(),
             ReplyError::of(code.into(), Address(5)).code(),
             NotifyError::of(code.into(), Address(5)).code(),
+            PulseError::of(code.into(), Address(5)).code(),
             CopyError::of(code.into(), Address(5)).code(),
             BindError::of(code.into(), Address(5)).code(),
             WaitError::of(code.into(), Address(5)).code(),

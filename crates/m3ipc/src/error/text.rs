@@ -35,6 +35,10 @@ macro_rules! cause_doc {
     (Woken) => {
         "Another process ended the wait by `wakeup`."
     };
+    (NotQueued) => {
+        "The pulse was not taken: as many as the queue holds wait there, or the peer has not \
+         returned to a new node daemon yet."
+    };
     (Deadlock) => {
         "The peer waits for the caller, directly or through other endpoints."
     };
@@ -132,6 +136,10 @@ macro_rules! cause_text {
     };
     (Woken) => {
         "a wakeup ended the wait for endpoint {}; receive again"
+    };
+    (NotQueued) => {
+        "the queue of pulses for endpoint {} is full, and this pulse was not taken; send it again \
+         after a receive of that endpoint"
     };
     (Deadlock) => {
         "endpoint {} waits for the caller, directly or through others; receive its message first"

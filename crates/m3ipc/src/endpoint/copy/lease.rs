@@ -2,6 +2,7 @@
 
 use super::rights::Rights;
 use core::marker::PhantomData;
+use m3ipc_abi::Code;
 use m3ipc_link::CopyDirection;
 use m3ipc_sys::{CopySource, CopyTarget};
 
@@ -123,6 +124,28 @@ impl ActiveLeases {
     }
 
     /// Whether any memory is lent.
+    /// The address of an offset into the leases of this direction.
+    pub(super) fn resolve(
+        &self,
+        index: u32,
+        what: CopyDirection,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<u64, Code> {
+        if self.to != Some(index) {
+            return Err(Code::Perm);
+        }
+        let mut rest = offset;
+        for leased in self.ranges.iter().filter(|leased| leased.rights.allow(what)) {
+            if rest < leased.bytes {
+                let fits = bytes <= leased.bytes - rest;
+                return if fits { Ok(leased.address + rest) } else { Err(Code::Range) };
+            }
+            rest -= leased.bytes;
+        }
+        Err(Code::Range)
+    }
+
     #[inline]
     pub(super) fn has_any(&self) -> bool {
         !self.ranges.is_empty()
@@ -155,5 +178,25 @@ mod tests {
         assert!(!leased.allows(3, CopyDirection::Write, start + 99, 2));
         assert!(!leased.allows(3, CopyDirection::Write, start - 1, 1));
         assert!(!leased.allows(3, CopyDirection::Write, start, u64::MAX));
+    }
+
+    #[test]
+    fn an_offset_counts_the_leases_of_its_direction() {
+        let (text, mut answer, mut table) = ([0_u8; 10], [0_u8; 20], [0_u8; 30]);
+        let (read, both) = (Lease::read(&text), Lease::both(&mut table));
+        let [text_at, table_at] = [read.address(), both.address()];
+        let mut leased = ActiveLeases::of(&[read, Lease::write(&mut answer), both]);
+        let at = |leased: &ActiveLeases, offset, bytes| {
+            leased.resolve(3, CopyDirection::Read, offset, bytes)
+        };
+        assert_eq!(at(&leased, 0, 1), Err(Code::Perm), "no server has it yet");
+        leased.pass_to(3);
+        assert_eq!(at(&leased, 0, 10), Ok(text_at));
+        assert_eq!(at(&leased, 9, 1), Ok(text_at + 9));
+        assert_eq!(at(&leased, 9, 2), Err(Code::Range), "within one lease");
+        assert_eq!(at(&leased, 10, 30), Ok(table_at), "the written one does not count");
+        assert_eq!(at(&leased, 40, 1), Err(Code::Range));
+        assert_eq!(at(&leased, u64::MAX, u64::MAX), Err(Code::Range));
+        assert_eq!(leased.resolve(4, CopyDirection::Read, 0, 1), Err(Code::Perm));
     }
 }

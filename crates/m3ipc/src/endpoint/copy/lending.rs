@@ -7,6 +7,7 @@
 use super::grant_table::{Audience, Grant, Granted};
 use super::lease::{ActiveLeases, Lease};
 use super::rights::Rights;
+use super::side::LEASES;
 use crate::endpoint::Endpoint;
 use crate::error::{GrantError, SendRecError};
 use crate::timeout::Timeout;
@@ -89,6 +90,9 @@ impl Endpoint {
         let CopyCommand { direction, space, address, bytes } = *command;
         let peer = self.peers.find_index(index).ok_or(Code::Perm)?;
         let (by, grants) = (peer.address(), &self.copies.grants);
+        if space == LEASES {
+            return self.copies.leased.resolve(index, direction, address, bytes);
+        }
         if space != 0 {
             return grants.resolve(Grant::from_u64(space), by, direction, address, bytes);
         }

@@ -13,7 +13,15 @@ pub enum Location {
     At(u64),
     /// An offset in bytes into a grant of the party.
     Granted(Grant, u64),
+    /// An offset in bytes into the memory that the party leased for its present request: into its
+    /// leases that allow the direction of the copy, one after the other. A copy lies within one
+    /// lease.
+    Leased(u64),
 }
+
+/// The number that stands for the leases of a party where else that of a grant stands. No grant has
+/// it: the generation of a grant is above 0.
+pub(super) const LEASES: u64 = 1;
 
 impl From<u64> for Location {
     fn from(address: u64) -> Self {
@@ -27,6 +35,7 @@ impl Location {
         match self {
             Self::At(address) => (0, address),
             Self::Granted(grant, offset) => (grant.to_u64(), offset),
+            Self::Leased(offset) => (LEASES, offset),
         }
     }
 }
