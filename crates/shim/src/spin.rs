@@ -50,9 +50,11 @@ impl CallSpin {
 
     /// Whether the next call should spin.
     pub fn pays(&self) -> bool {
-        if pressure::is_on() {
-            return false;
-        }
+        !pressure::is_on() && self.paid()
+    }
+
+    /// The same where no other task wants the CPU.
+    fn paid(&self) -> bool {
         self.score.load(Ordering::Relaxed) > 0
             || self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
     }
@@ -149,9 +151,11 @@ impl WaitSpin {
 
     /// Whether the next wait should spin.
     pub fn pays(&self) -> bool {
-        if pressure::is_on() {
-            return false;
-        }
+        !pressure::is_on() && self.paid()
+    }
+
+    /// The same where no other task wants the CPU.
+    fn paid(&self) -> bool {
         let returns = RETURNS.load(Ordering::Relaxed);
         if self.returns.load(Ordering::Relaxed) != returns {
             self.returns.store(returns, Ordering::Relaxed);
@@ -170,8 +174,13 @@ impl WaitSpin {
     pub fn spin(&self, limit_ns: u64, found: impl Fn() -> bool) -> bool {
         let start_ns = monotonic_ns();
         if pressure::sample(start_ns) {
-            return found();
+            found()
+        } else {
+            self.spin_since(start_ns, limit_ns, found)
         }
+    }
+
+    fn spin_since(&self, start_ns: u64, limit_ns: u64, found: impl Fn() -> bool) -> bool {
         let mut took_ns = 0;
         let hit = loop {
             // The other CPU may be a thread of the same core: rests leave most of the core to it.
@@ -209,19 +218,19 @@ mod tests {
         for _ in 0..SCORE_MAX {
             assert!(!spin.spin(0, || false, || false));
         }
-        let probes = (0..PROBE * 3).filter(|_| spin.pays()).count();
+        let probes = (0..PROBE * 3).filter(|_| spin.paid()).count();
         assert!((1..=4).contains(&probes), "{probes}");
-        assert!(spin.spin(0, || false, || true) && spin.pays());
+        assert!(spin.spin(0, || false, || true) && spin.paid());
     }
 
     #[test]
     fn a_wait_that_never_finds_spins_at_doubling_gaps() {
         let spin = WaitSpin::new();
         for _ in 0..FRUITLESS_MAX {
-            assert!(spin.pays() && !spin.spin(0, || false));
+            assert!(spin.paid() && !spin.spin_since(monotonic_ns(), 0, || false));
         }
-        let tries = (0..1000).filter(|_| spin.pays()).count();
+        let tries = (0..1000).filter(|_| spin.paid()).count();
         assert!((4..=10).contains(&tries), "{tries}");
-        assert!(spin.spin(0, || true) && spin.pays());
+        assert!(spin.spin_since(monotonic_ns(), 0, || true) && spin.paid());
     }
 }
