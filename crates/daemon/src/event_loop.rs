@@ -58,7 +58,7 @@ impl Server {
         let mut ready = Vec::new();
         while self.lifecycle.leaving().is_none() {
             // The takeover may have marked some.
-            self.reclaim_marked_areas();
+            self.do_marked_work();
             match self.sources.wait(&mut ready) {
                 Ok(()) => {}
                 Err(Errno::INTR) => continue,
@@ -70,11 +70,25 @@ impl Server {
             });
             for event in &ready {
                 self.serve_event(*event);
-                self.reclaim_marked_areas();
+                self.do_marked_work();
             }
             self.fire_timers();
         }
         Ok(())
+    }
+
+    /// Closes the marked connections, and reclaims extents of the marked areas.
+    fn do_marked_work(&mut self) {
+        loop {
+            // A close may mark connections and areas.
+            while let Some(token) = self.connections.take_broken() {
+                self.close(token);
+            }
+            self.reclaim_marked_areas();
+            if !self.connections.has_broken() {
+                return;
+            }
+        }
     }
 
     fn serve_event(&mut self, event: Ready) {
@@ -180,7 +194,7 @@ impl Server {
             match m3ipc_wire::decode::<Request>(&buffer[..packet.bytes]) {
                 Ok(request) => {
                     self.serve(token, request);
-                    self.reclaim_marked_areas();
+                    self.do_marked_work();
                 }
                 Err(malformed) => {
                     let (pid, uid) = (connection.cred.pid, connection.cred.uid);
@@ -201,7 +215,7 @@ impl Server {
         let now_ns = m3ipc_sys::monotonic_ns();
         while let Some(timer) = self.sources.take_due_timer(now_ns) {
             self.fire(timer);
-            self.reclaim_marked_areas();
+            self.do_marked_work();
         }
     }
 

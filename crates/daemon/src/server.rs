@@ -241,7 +241,7 @@ impl Server {
             SendOutcome::Sent | SendOutcome::Behind => {}
             SendOutcome::Queued => self.set_interest(token, Interest::Write),
             SendOutcome::DescriptorsExhausted => self.flush_later(token),
-            SendOutcome::Broken => self.close(token),
+            SendOutcome::Broken => self.connections.mark_broken(token),
         }
     }
 
@@ -285,7 +285,7 @@ impl Server {
                 self.set_interest(token, Interest::Write);
             }
             SendOutcome::DescriptorsExhausted => self.flush_later(token),
-            SendOutcome::Broken => self.close(token),
+            SendOutcome::Broken => self.connections.mark_broken(token),
         }
     }
 

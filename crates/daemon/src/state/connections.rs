@@ -4,7 +4,7 @@ use super::connection::{Connection, Deferred, EndpointPages};
 use crate::quota::Charge;
 use crate::tables::{MemberId, TicketId};
 use crate::token::Token;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The wait of a member for an event.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct Connections {
     /// The connection of each endpoint that has one.
     attached: BTreeMap<MemberId, Token>,
     tickets: HashMap<TicketId, OpenTicket>,
+    /// The connections that took no frame, and are not closed yet.
+    broken: BTreeSet<Token>,
 }
 
 impl Connections {
@@ -35,6 +37,22 @@ impl Connections {
             self.tickets.remove(ticket);
         }
         Some(connection)
+    }
+
+    /// Marks a connection whose member is gone. A close sends to other members, so it must not come
+    /// from a send: a chain of closes would be as deep as the number of dead members.
+    pub(crate) fn mark_broken(&mut self, token: Token) {
+        self.broken.insert(token);
+    }
+
+    /// Whether a connection is marked.
+    pub(crate) fn has_broken(&self) -> bool {
+        !self.broken.is_empty()
+    }
+
+    /// A marked connection, without its mark.
+    pub(crate) fn take_broken(&mut self) -> Option<Token> {
+        self.broken.pop_first()
     }
 
     /// The connection of this token.
