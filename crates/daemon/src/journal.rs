@@ -88,6 +88,25 @@ impl Journal {
         })
     }
 
+    /// Goes on with the journal of a predecessor, without its torn end. For a directory without
+    /// room for a new journal.
+    pub(crate) fn resume(path: &Path) -> std::io::Result<Self> {
+        let bytes = std::fs::read(path)?;
+        let begin = title().len();
+        let records = bytes.get(begin..).ok_or(std::io::ErrorKind::InvalidData)?;
+        let end_bytes = (begin + parse(records).1) as u64;
+        let file = OpenOptions::new().append(true).open(path)?;
+        file.set_len(end_bytes)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            grown_bytes: end_bytes,
+            end_bytes,
+            reserved_bytes: end_bytes,
+            is_behind: false,
+        })
+    }
+
     fn begin_at(fresh: &Path, records: &[Record]) -> std::io::Result<File> {
         let _ = std::fs::remove_file(fresh);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
@@ -95,19 +114,19 @@ impl Journal {
         Ok(file)
     }
 
-    /// Reserves room for a few records, before the daemon makes their changes.
-    pub(crate) fn reserve(&mut self) -> std::io::Result<()> {
+    /// Reserves room for a few records and these bytes, before the daemon makes their changes.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> std::io::Result<()> {
         if self.is_behind {
             return Err(std::io::ErrorKind::StorageFull.into());
         }
-        if self.end_bytes + RESERVE_BYTES <= self.reserved_bytes {
+        if self.end_bytes + bytes + RESERVE_BYTES <= self.reserved_bytes {
             return Ok(());
         }
         let flags = FallocateFlags::KEEP_SIZE;
-        match fallocate(&self.file, flags, self.end_bytes, 2 * RESERVE_BYTES) {
+        match fallocate(&self.file, flags, self.end_bytes, bytes + 2 * RESERVE_BYTES) {
             // The file system cannot reserve room: a failed write will report the lack.
             Ok(()) | Err(Errno::OPNOTSUPP) => {
-                self.reserved_bytes = self.end_bytes + 2 * RESERVE_BYTES;
+                self.reserved_bytes = self.end_bytes + bytes + 2 * RESERVE_BYTES;
                 Ok(())
             }
             Err(errno) => Err(errno.into()),
@@ -150,7 +169,7 @@ fn title() -> Vec<u8> {
 fn read_bytes(bytes: &[u8]) -> Result<Vec<Record>, JournalError> {
     let version = bytes.strip_prefix(TITLE).and_then(|rest| rest.split_first_chunk());
     match version.map(|(version, records)| (u16::from_le_bytes(*version), records)) {
-        Some((VERSION, records)) => Ok(parse(records)),
+        Some((VERSION, records)) => Ok(parse(records).0),
         Some((version, _)) => Err(JournalError::Version(version)),
         None => Ok(Vec::new()),
     }
@@ -168,13 +187,14 @@ fn format(records: &[Record]) -> Vec<u8> {
     bytes
 }
 
-fn parse(mut bytes: &[u8]) -> Vec<Record> {
-    let mut records = Vec::new();
-    while let Some((record, rest)) = parse_one(bytes) {
+/// The records up to a torn end, and how many bytes they take.
+fn parse(bytes: &[u8]) -> (Vec<Record>, usize) {
+    let (mut records, mut left) = (Vec::new(), bytes);
+    while let Some((record, rest)) = parse_one(left) {
         records.push(record);
-        bytes = rest;
+        left = rest;
     }
-    records
+    (records, bytes.len() - left.len())
 }
 
 fn parse_one(bytes: &[u8]) -> Option<(Record, &[u8])> {
@@ -202,9 +222,10 @@ mod tests {
     fn a_torn_end_is_cut_off_and_nothing_else() {
         let records = vec![Record::VmEnding(1), Record::VmEnding(2), Record::VmEnd(3)];
         let bytes = format(&records);
-        assert_eq!(parse(&bytes), records);
+        assert_eq!(parse(&bytes), (records.clone(), bytes.len()));
         for cut in 0..bytes.len() {
-            let found = parse(&bytes[..cut]);
+            let (found, whole) = parse(&bytes[..cut]);
+            assert_eq!(format(&found).len(), whole);
             assert_eq!(found, records[..found.len()]);
             assert!(found.len() < records.len());
         }
@@ -238,6 +259,19 @@ mod tests {
         assert_eq!(Journal::read(&path).unwrap(), []);
     }
 
+    #[test]
+    fn a_resumed_journal_goes_on_behind_its_last_whole_record() {
+        let path = std::env::temp_dir().join(format!("m3-test-{}-resumed", std::process::id()));
+        drop(Journal::begin(&path, &[Record::VmEnding(1), Record::VmEnding(2)]).unwrap());
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(file.metadata().unwrap().len() - 1).unwrap();
+        Journal::resume(&path).unwrap().append(&[Record::VmEnd(1)]).unwrap();
+        let read = Journal::read(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap(), [Record::VmEnding(1), Record::VmEnd(1)]);
+        assert!(Journal::resume(&path).is_err());
+    }
+
     /// The version says what the bytes mean, so they change together.
     #[test]
     fn the_bytes_of_this_version_are_these() {
@@ -265,6 +299,6 @@ mod tests {
         let mut bytes = format(&[Record::VmEnding(1), Record::VmEnding(2)]);
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
-        assert_eq!(parse(&bytes), [Record::VmEnding(1)]);
+        assert_eq!(parse(&bytes).0, [Record::VmEnding(1)]);
     }
 }

@@ -111,7 +111,12 @@ impl Server {
                 (Node::new(nodeid, limits, quota), 0)
             }
         };
-        let journal = Journal::begin(&path, &node.snapshot()).map_err(refused("the journal"))?;
+        let journal = Journal::begin(&path, &node.snapshot()).or_else(|cause| {
+            // Members of the predecessor wait for this daemon, also where there is no room.
+            let is_full = cause.kind() == std::io::ErrorKind::StorageFull;
+            if is_full && takeovers > 0 { Journal::resume(&path) } else { Err(cause) }
+        });
+        let journal = journal.map_err(refused("the journal"))?;
         node.drain_records();
         let mut sources = EventSources::new().map_err(refused("a poll"))?;
         let listener = &runtime_directory.listener;

@@ -8,10 +8,13 @@ use crate::server::Server;
 use crate::state::timers::Timer;
 use crate::token::Token;
 use m3ipc_abi::Code;
-use m3ipc_wire::{NodesRequest, Request};
+use m3ipc_wire::{AreaAudience, AreaRequest, NodesRequest, Request};
 
 /// The pause before a new attempt to write a journal that did not fit.
 const RETRY_NS: u64 = 100_000_000;
+
+/// The most bytes of one extent, member or address in the record of an area.
+const AREA_ROW_BYTES: u64 = 32;
 
 /// Whether the daemon reserves room for the record of a request: where its change may be refused.
 ///
@@ -29,6 +32,19 @@ fn changes_state(request: &Request) -> bool {
         | Request::NameAttach(_)
         | Request::Nodes(NodesRequest::StandIn { .. })
         | Request::SetPrivileges { .. } => true,
+        Request::Area(request) => match request {
+            AreaRequest::Create(_)
+            | AreaRequest::Attach(_)
+            | AreaRequest::Mapped(_)
+            | AreaRequest::Index { .. }
+            | AreaRequest::Extent { .. } => true,
+            AreaRequest::Release { .. }
+            | AreaRequest::Detach(_)
+            | AreaRequest::Recall(_)
+            | AreaRequest::Orphaned { .. }
+            | AreaRequest::Close(_)
+            | AreaRequest::List { .. } => false,
+        },
         Request::NodeEnd | Request::VmEnd(_) | Request::Unbind { .. } | Request::Left => false,
         Request::Hello { .. }
         | Request::NodeInfo
@@ -52,7 +68,6 @@ fn changes_state(request: &Request) -> bool {
         | Request::IsDeadlock
         | Request::CopyGate { .. }
         | Request::CopyGateReady { .. }
-        | Request::Area(_)
         | Request::Reattach { .. }
         | Request::Notify { .. }
         | Request::Trace(_)
@@ -67,13 +82,43 @@ impl Server {
         if !changes_state(request) {
             return true;
         }
-        let Err(cause) = self.journal.reserve() else { return true };
+        let bytes = self.record_bytes(token, request);
+        let Err(cause) = self.journal.reserve(bytes) else { return true };
         let why = format!(
             "the runtime directory {} has no room for the journal ({cause}); free some space there",
             self.runtime_directory.path.display()
         );
         self.refuse(token, Code::NoMem, why);
         false
+    }
+
+    /// The room that the records of a request need, besides the reserve of each request.
+    fn record_bytes(&self, token: Token, request: &Request) -> u64 {
+        let area = match request {
+            Request::VmInit(_)
+            | Request::VmOpen(_)
+            | Request::SetPrivileges { .. }
+            | Request::Area(AreaRequest::Create(_)) => {
+                return m3ipc_wire::encode(request).len() as u64;
+            }
+            Request::Area(
+                AreaRequest::Attach(area)
+                | AreaRequest::Mapped(area)
+                | AreaRequest::Index { area, .. }
+                | AreaRequest::Extent { area, .. },
+            ) => *area,
+            _ => return 0,
+        };
+        let entry = self.endpoint_of(token).and_then(|id| self.node.area(id.vm, area).ok());
+        let rows = entry.map_or(0, |area| {
+            let audience = match &area.params.audience {
+                AreaAudience::Set(list) => list.len(),
+                AreaAudience::Pair(_) | AreaAudience::Vm => 0,
+            };
+            area.extents.len() + area.members.len() + audience
+        });
+        // An attach writes the area twice: the new member, and its state.
+        rows as u64 * 2 * AREA_ROW_BYTES
     }
 
     /// Writes the records of all changes. Call it before any member learns of them.

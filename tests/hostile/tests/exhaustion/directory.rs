@@ -3,10 +3,15 @@
 use crate::fixture::{Pair, VM, assert_works};
 use m3ipc::{Node, VmConfig};
 use m3ipc_abi::Code;
+use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_test_fixture::{MemberProcess, is_root, program, until, watchdog};
+use m3ipc_wire::{AreaAudience, AreaParams, AreaReply, AreaRequest, Reply, Request};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+/// The size of the extents of the test.
+const EXTENT_BYTES: u64 = 1 << 20;
 
 /// A mount namespace with a small tmpfs; a process in it keeps it alive.
 struct Small {
@@ -122,6 +127,56 @@ fn t14_a_full_directory_refuses_what_a_successor_would_not_know() {
     );
 }
 
+#[test]
+fn t14_a_full_directory_refuses_extents_that_a_successor_would_give_again() {
+    if !is_root("T14 extents in a full directory") {
+        return;
+    }
+    let small = Small::new("full-extents", "64k");
+    let daemon = small.daemon();
+    let mut node = small.wait_for_daemon();
+    let vm = node.vm_init(&VmConfig::new(VM)).expect("a VM").id();
+    let mut raw = RawMember::greeted(Path::new(&small.outside)).expect("a greeting");
+    let _pages = raw.bind(vm, None).expect("a bind");
+    let params = AreaParams {
+        limit_bytes: 16 << 30,
+        audience: AreaAudience::Vm,
+        owner_writes: false,
+        huge: false,
+    };
+    let created = raw.request(&Request::Area(AreaRequest::Create(params)));
+    let Some((Reply::Area(AreaReply::Joined { info, .. }), _fds)) = created else {
+        panic!("no area")
+    };
+    let area = info.area;
+    assert!(matches!(
+        raw.request(&Request::Area(AreaRequest::Mapped(area))),
+        Some((Reply::Done, _))
+    ));
+    small.fill();
+    let (needed, wanted) = (EXTENT_BYTES, EXTENT_BYTES);
+    let more = Request::Area(AreaRequest::Extent { area, needed, wanted, from_back: false });
+    let mut given = 0;
+    let refusal = loop {
+        match raw.request(&more).expect("the daemon answers").0 {
+            Reply::Area(AreaReply::Extent(extent)) => given += extent.bytes,
+            Reply::Refused(refusal) => break refusal,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(refusal.code, Code::NoMem.number(), "{}", refusal.why);
+    assert!(refusal.why.contains("has no room for the journal"), "{}", refusal.why);
+    drop(daemon);
+    small.empty();
+    let _next = small.daemon();
+    drop(small.wait_for_daemon());
+    let mut raw = RawMember::greeted(Path::new(&small.outside)).expect("a greeting");
+    let list = raw.request(&Request::Area(AreaRequest::List { vm, after: 0 }));
+    let Some((Reply::Area(AreaReply::Areas { list, .. }), _)) = list else { panic!("no list") };
+    assert_eq!(list[0].extent_bytes, given, "the successor knows every extent");
+    println!("T14 extents in a full directory: {} extents given, all known", given / EXTENT_BYTES);
+}
+
 /// The VMs and endpoints that the node knows.
 fn known(node: &mut Node) -> Vec<(i32, String, Vec<i32>)> {
     let vms = node.vms().expect("a list");
@@ -135,6 +190,35 @@ fn known(node: &mut Node) -> Vec<(i32, String, Vec<i32>)> {
         ));
     }
     known
+}
+
+#[test]
+fn t14_a_successor_begins_in_a_full_directory() {
+    if !is_root("T14 successor in a full directory") {
+        return;
+    }
+    let small = Small::new("full-successor", "64k");
+    let daemon = small.daemon();
+    let mut node = small.wait_for_daemon();
+    node.vm_init(&VmConfig::new(VM)).expect("a VM");
+    let pair = Pair::new(&small.outside);
+    let before = known(&mut node);
+    small.fill();
+    drop(daemon);
+    let daemon = small.daemon();
+    let mut node = small.wait_for_daemon();
+    assert_eq!(known(&mut node), before, "the successor knows what there was");
+    small.empty();
+    assert_works(&small.outside, &pair.address);
+    node.vm_init(&VmConfig::new("later")).expect("a VM");
+    drop(daemon);
+    let _next = small.daemon();
+    let mut node = small.wait_for_daemon();
+    assert!(node.vm_named("later").is_ok(), "the journal went on");
+    println!(
+        "T14 successor in a full directory: it takes over; {} messages",
+        pair.finish(Vec::new())
+    );
 }
 
 #[test]
