@@ -40,7 +40,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 6 | links count notifications |
 /// | 7 | control regions of pairs have bitmaps of pollers |
 /// | 8 | [`NodesRequest`], [`DaemonEvent::Lost`], held messages |
-pub const VERSION: u32 = 8;
+/// | 9 | the nonce of [`Request::Bind`] |
+pub const VERSION: u32 = 9;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

@@ -67,6 +67,9 @@ pub enum Request {
         slot: Option<i32>,
         /// The kind of endpoint.
         kind: BindKind,
+        /// A random number of this bind. A repeat of the request after the death of the daemon has
+        /// the same one, and gets the endpoint that the dead daemon made for it.
+        nonce: u64,
     },
     /// The pages of `Bound` are mapped. Reply: `Done`.
     Mapped,

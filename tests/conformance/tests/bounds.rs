@@ -125,7 +125,7 @@ fn answers_keep_the_order_of_their_requests() {
     let _pages = raw.bind(vm.id(), Some(1)).unwrap();
     // This member never maps its pages, so a contact with it is deferred.
     let mut other = RawMember::greeted(fixture.directory()).unwrap();
-    let bind = Request::Bind { vm: vm.id(), slot: Some(2), kind: BindKind::Additional };
+    let bind = Request::Bind { vm: vm.id(), slot: Some(2), kind: BindKind::Additional, nonce: 1 };
     let Some((Reply::Bound { address, .. }, _)) = other.request(&bind) else { panic!("no bind") };
     for request in [Request::Contact(address), Request::Forget(9), Request::VmInfo(vm.id())] {
         assert!(raw.send_bytes(&m3ipc_wire::encode(&request), &[]));

@@ -17,7 +17,7 @@ pub fn contact_flood(round: &mut Round<'_>) {
 
 /// Frames out of order, twice, and in the names of others.
 pub fn replays(round: &mut Round<'_>) {
-    let bind = Request::Bind { vm: round.vm, slot: None, kind: BindKind::Process };
+    let bind = Request::Bind { vm: round.vm, slot: None, kind: BindKind::Process, nonce: 1 };
     let reattach = |address| Request::Reattach { vm: round.vm, address, tid: None };
     let frames = [
         Request::Mapped,

@@ -129,7 +129,8 @@ impl<'a> Greedy<'a> {
     fn bind(&mut self) -> Option<Reply> {
         let mut raw = self.connection();
         let kind = if self.kept.is_empty() { BindKind::Process } else { BindKind::Additional };
-        let (reply, fds) = raw.request(&Request::Bind { vm: self.vm, slot: None, kind })?;
+        let (reply, fds) =
+            raw.request(&Request::Bind { vm: self.vm, slot: None, kind, nonce: 1 })?;
         if let Reply::Bound { address, .. } = reply {
             self.addresses.push(address);
             self.controls.extend(fds.first().and_then(|fd| ControlPage::map(fd).ok()));

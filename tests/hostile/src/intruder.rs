@@ -118,11 +118,17 @@ fn impersonates(
     let as_victim = [
         Request::Reattach { vm, address: victim.address, tid: None },
         Request::Claim,
-        Request::Bind { vm, slot: Some(victim.address & 0xffff), kind: BindKind::Process },
+        Request::Bind {
+            vm,
+            slot: Some(victim.address & 0xffff),
+            kind: BindKind::Process,
+            nonce: 1,
+        },
         Request::Bind {
             vm,
             slot: Some(victim.address & 0xffff),
             kind: BindKind::Thread(victim.pid),
+            nonce: 1,
         },
     ];
     for request in as_victim {
@@ -157,8 +163,8 @@ pub fn stranger(directory: &str, vm: &str, victim: &str) {
         ("VmInfo", Request::VmInfo(vm)),
         ("VmFind", Request::VmFind("modes".into())),
         ("Endpoints", Request::Endpoints { vm, from: i32::MIN }),
-        ("Bind any", Request::Bind { vm, slot: None, kind: BindKind::Process }),
-        ("Bind system", Request::Bind { vm, slot: Some(1), kind: BindKind::Process }),
+        ("Bind any", Request::Bind { vm, slot: None, kind: BindKind::Process, nonce: 1 }),
+        ("Bind system", Request::Bind { vm, slot: Some(1), kind: BindKind::Process, nonce: 1 }),
         ("BindOther", Request::BindOther { vm, pid: victim.pid, slot: 40 }),
         ("Contact", Request::Contact(address)),
         ("GetEndpoint", Request::GetEndpoint(victim.pid)),

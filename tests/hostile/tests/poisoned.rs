@@ -14,7 +14,7 @@ fn a_notification_of_a_poisoned_peer_does_not_arrive() {
     let vm = fixture.vm("poisoned");
     let mut me = vm.bind_any().expect("a slot");
     let mut raw = RawMember::greeted(fixture.directory()).expect("a connection");
-    let bind = Request::Bind { vm: vm.id(), slot: None, kind: BindKind::Additional };
+    let bind = Request::Bind { vm: vm.id(), slot: None, kind: BindKind::Additional, nonce: 1 };
     let Some((Reply::Bound { address, .. }, _pages)) = raw.request(&bind) else {
         panic!("the member is not bound")
     };

@@ -54,9 +54,9 @@ impl Server {
         &mut self,
         token: Token,
         cred: &Credentials,
-        vm: i32,
-        slot: Option<i32>,
+        (vm, slot): (i32, Option<i32>),
         kind: BindKind,
+        nonce: u64,
     ) {
         let Some(connection) = self.connections.get(token) else { return };
         if connection.id.is_some() {
@@ -79,12 +79,12 @@ impl Server {
             let why = format!("the process cannot be watched: {errno}; free descriptors");
             return self.refuse(token, Code::NoMem, why);
         }
-        if let Some(id) = self.bound_by_predecessor(token, vm, slot, (kind, tid)) {
+        if let Some(id) = self.bound_by_predecessor(token, (vm, slot), kind, nonce) {
             return self.give_pages(token, id, Vec::new(), false);
         }
         let bound = match slot {
-            Some(slot) => self.node.bind(vm, slot, member, cred, kind),
-            None => self.node.bind_free(vm, member, cred, kind),
+            Some(slot) => self.node.bind(vm, slot, member, cred, kind, Some(nonce)),
+            None => self.node.bind_free(vm, member, cred, kind, Some(nonce)),
         };
         match bound {
             Ok(bound) => {
@@ -106,37 +106,25 @@ impl Server {
         }
     }
 
-    /// The endpoint that a predecessor bound for this request without answering it.
+    /// The endpoint that a predecessor bound for this request without answering it. Another
+    /// endpoint of the process without a connection has another nonce: its owner will return.
     fn bound_by_predecessor(
         &self,
         token: Token,
-        vm: i32,
-        slot: Option<i32>,
-        (kind, tid): (MemberKind, Option<i32>),
+        (vm, slot): (i32, Option<i32>),
+        kind: MemberKind,
+        nonce: u64,
     ) -> Option<MemberId> {
-        let pid = self.connections.get(token)?.cred.pid;
-        let id = match (kind, tid) {
-            (MemberKind::Additional, _) => self.additional_by_predecessor(token, vm, slot),
-            (_, Some(tid)) => self.node.endpoint_of_thread(pid, tid),
-            (_, None) => self.node.endpoint_of_process(pid),
-        }?;
-        let is_requested = id.vm == vm && slot.is_none_or(|slot| slot == id.address.slot());
-        (is_requested && self.lifecycle.has_taken_over() && self.is_own_unattached(token, id))
-            .then_some(id)
-    }
-
-    /// An additional endpoint of the caller's process without a connection, in this slot or in any.
-    fn additional_by_predecessor(
-        &self,
-        token: Token,
-        vm: i32,
-        slot: Option<i32>,
-    ) -> Option<MemberId> {
-        let of_kind = self.node.endpoints(vm).filter(|it| it.kind == MemberKind::Additional);
-        let mut ids = of_kind.map(|endpoint| MemberId::new(vm, endpoint.address));
-        ids.find(|id| {
-            slot.is_none_or(|slot| slot == id.address.slot()) && self.is_own_unattached(token, *id)
-        })
+        if !self.lifecycle.has_taken_over() {
+            return None;
+        }
+        let of_request = self.node.endpoints(vm).filter(|endpoint| {
+            endpoint.nonce == Some(nonce)
+                && endpoint.kind == kind
+                && slot.is_none_or(|slot| slot == endpoint.address.slot())
+        });
+        let mut ids = of_request.map(|endpoint| MemberId::new(vm, endpoint.address));
+        ids.find(|id| self.is_own_unattached(token, *id))
     }
 
     /// Whether an endpoint belongs to the caller's process, and has no connection.

@@ -46,7 +46,7 @@ impl Server {
             return self.refuse(token, Code::Privileges, why);
         }
         let member = Member { pid, tid: None, started };
-        match self.node.bind(vm, slot, member, cred, MemberKind::Foreign { uid, gid }) {
+        match self.node.bind(vm, slot, member, cred, MemberKind::Foreign { uid, gid }, None) {
             Ok(bound) => {
                 self.record();
                 if self.watch_process(pid, fd).is_err() {

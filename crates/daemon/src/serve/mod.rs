@@ -91,7 +91,9 @@ impl Server {
             Request::VmInfo(vm) => self.vm_info(token, cred, vm),
             Request::VmFind(name) => self.vm_find(token, cred, &name),
             Request::VmList => self.vm_list(token, cred),
-            Request::Bind { vm, slot, kind } => self.bind(token, cred, vm, slot, kind),
+            Request::Bind { vm, slot, kind, nonce } => {
+                self.bind(token, cred, (vm, slot), kind, nonce)
+            }
             Request::Mapped => self.mapped(token),
             Request::BindOther { vm, pid, slot } => self.bind_other(token, cred, vm, pid, slot),
             Request::Claim => self.claim(token, cred),

@@ -35,6 +35,7 @@ impl Node {
         member: Member,
         cred: &Credentials,
         kind: MemberKind,
+        nonce: Option<u64>,
     ) -> Result<Bound, BindError> {
         let table = self.running(vm)?;
         if !slot_in_range(&table.spec.limits, slot) {
@@ -63,7 +64,7 @@ impl Node {
         }
         self.check_slot_share(vm, slot, uid, cred)?;
         let id = MemberId::new(vm, address);
-        self.commit(Record::Bind { id, member, kind, uid, gid });
+        self.commit(Record::Bind { id, member, kind, uid, gid, nonce });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
     }
 
@@ -77,6 +78,7 @@ impl Node {
         member: Member,
         cred: &Credentials,
         kind: MemberKind,
+        nonce: Option<u64>,
     ) -> Result<Bound, BindError> {
         let table = self.running(vm)?;
         let slot = match table.lowest_free_user_slot() {
@@ -85,7 +87,7 @@ impl Node {
             None => None,
         };
         let slot = slot.ok_or(BindError::Full)?;
-        self.bind(vm, slot, member, cred, kind)
+        self.bind(vm, slot, member, cred, kind, nonce)
     }
 
     /// Checks whether a user may have one more user slot of a VM. The owner of the VM and root may

@@ -59,6 +59,8 @@ pub enum Record {
         uid: u32,
         /// The member's group id.
         gid: u32,
+        /// The nonce of the request, if the member bound itself.
+        nonce: Option<u64>,
     },
     /// An endpoint ended, with its names, privileges and links.
     Unbind(MemberId),

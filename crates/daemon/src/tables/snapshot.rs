@@ -43,8 +43,8 @@ fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
 
 fn snapshot_endpoint(vm: &Vm, endpoint: &Endpoint, records: &mut Vec<Record>) {
     let id = MemberId::new(vm.id, endpoint.address);
-    let Endpoint { member, kind, uid, gid, .. } = *endpoint;
-    records.push(Record::Bind { id, member, kind, uid, gid });
+    let Endpoint { member, kind, uid, gid, nonce, .. } = *endpoint;
+    records.push(Record::Bind { id, member, kind, uid, gid, nonce });
     records.extend(endpoint.names.iter().map(|name| Record::Name { id, name: name.clone() }));
     if endpoint.privileges != vm.spec.privileges {
         records.push(Record::Priv { id, privileges: endpoint.privileges.clone() });

@@ -52,7 +52,7 @@ impl Node {
             return Err(BindError::Taken(slot));
         }
         let kind = MemberKind::StandIn;
-        self.commit(Record::Bind { id, member, kind, uid: cred.uid, gid: cred.gid });
+        self.commit(Record::Bind { id, member, kind, uid: cred.uid, gid: cred.gid, nonce: None });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
     }
 

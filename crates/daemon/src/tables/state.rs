@@ -69,8 +69,8 @@ impl State {
             }
             Record::VmEnd(vm) => self.apply_vm_end(*vm),
             Record::Generation(id) => self.apply_generation(*id),
-            Record::Bind { id, member, kind, uid, gid } => {
-                self.apply_bind(*id, *member, *kind, (*uid, *gid))
+            Record::Bind { id, member, kind, uid, gid, nonce } => {
+                self.apply_bind(*id, *member, *kind, (*uid, *gid), *nonce)
             }
             Record::Unbind(id) => self.apply_unbind(*id),
             Record::Name { id, name } => {
@@ -141,6 +141,7 @@ impl State {
         member: Member,
         kind: MemberKind,
         (uid, gid): (u32, u32),
+        nonce: Option<u64>,
     ) -> Option<()> {
         let MemberId { vm: vm_id, address } = id;
         let vm = self.vms.get_mut(&vm_id)?;
@@ -173,6 +174,7 @@ impl State {
             kind,
             uid,
             gid,
+            nonce,
             privileges: vm.spec.privileges.clone(),
             names: BTreeSet::new(),
             links: LinkTable::default(),

@@ -53,7 +53,7 @@ fn bind(node: &mut Node, slot: i32, pid: i32) -> Result<Address, Code> {
 }
 
 fn bind_as(node: &mut Node, slot: i32, pid: i32, uid: u32) -> Result<Address, Code> {
-    let bound = node.bind(0, slot, member(pid), &cred(uid, pid), MemberKind::Process);
+    let bound = node.bind(0, slot, member(pid), &cred(uid, pid), MemberKind::Process, None);
     bound.map(|bound| bound.address).map_err(|error| error.code())
 }
 

@@ -127,6 +127,8 @@ pub struct Endpoint {
     pub uid: u32,
     /// Group id of the member.
     pub gid: u32,
+    /// The nonce of the request that bound it, if the member bound itself.
+    pub nonce: Option<u64>,
     /// Its privileges.
     pub privileges: Privileges,
     /// Its names.

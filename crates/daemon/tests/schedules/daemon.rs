@@ -114,6 +114,7 @@ impl Daemon<'_> {
                     member(pid),
                     &Credentials::new(0, 0, pid),
                     MemberKind::Process,
+                    None,
                 ) else {
                     let _ = to.send(Answer::Refused);
                     return Ok(());

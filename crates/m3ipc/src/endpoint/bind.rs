@@ -18,6 +18,7 @@ use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::WaitStrategy;
 use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
+use std::hash::{BuildHasher, Hasher};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -39,7 +40,12 @@ pub(crate) fn bind(
         BindKind::Process | BindKind::Additional => None,
         BindKind::Thread(tid) => Some(tid),
     };
-    bind_by(directory, tid, limit, &Request::Bind { vm, slot, kind })
+    bind_by(directory, tid, limit, &Request::Bind { vm, slot, kind, nonce: random_number() })
+}
+
+/// A number by which the daemon tells a repeat of a bind from another bind of the process.
+fn random_number() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish()
 }
 
 /// Binds by this request.

@@ -47,7 +47,7 @@ impl Greedy<'_> {
     /// Wakes the daemon's watcher of its own liveness lock.
     pub(super) fn wake_the_watcher(&mut self) -> String {
         let mut raw = self.connection();
-        let bind = Request::Bind { vm: self.vm, slot: None, kind: BindKind::Process };
+        let bind = Request::Bind { vm: self.vm, slot: None, kind: BindKind::Process, nonce: 1 };
         let Some((Reply::Bound { .. }, fds)) = raw.request(&bind) else {
             return "no bind".to_owned();
         };

@@ -46,9 +46,9 @@ impl Drop for Short {
 }
 
 /// Binds an additional endpoint of this process; its connection and its address.
-fn bind_additional(directory: &Path, vm: i32) -> (RawMember, i32) {
+fn bind_additional(directory: &Path, vm: i32, nonce: u64) -> (RawMember, i32) {
     let mut raw = RawMember::greeted(directory).expect("a greeting");
-    let bind = Request::Bind { vm, slot: None, kind: BindKind::Additional };
+    let bind = Request::Bind { vm, slot: None, kind: BindKind::Additional, nonce };
     let Some((Reply::Bound { address, .. }, _)) = raw.request(&bind) else { panic!("no endpoint") };
     assert!(matches!(raw.request(&Request::Mapped), Some((Reply::Done, _))));
     (raw, address)
@@ -63,8 +63,8 @@ fn t14_a_chain_of_dead_endpoints_needs_no_stack() {
     let mut own = RawMember::greeted(&short.directory).expect("a greeting");
     let _pages = own.bind(vm, None).expect("a bind");
     let mut chain: Vec<(RawMember, i32)> = Vec::new();
-    for _ in 0..ENDPOINTS {
-        let (mut raw, address) = bind_additional(&short.directory, vm);
+    for nonce in 2..ENDPOINTS + 2 {
+        let (mut raw, address) = bind_additional(&short.directory, vm, nonce);
         if let Some((_, before)) = chain.last() {
             let wait = Request::Await(AwaitedEvent::Unbind(*before));
             assert!(matches!(raw.request(&wait), Some((Reply::Wait(_), _))));

@@ -34,7 +34,12 @@ pub fn scripts() -> impl Strategy<Value = Script> {
             if let Some(vm) = bound_in {
                 let params = VmParams { id: Some(vm), ..vm_params(format!("v{vm}"), 0o777) };
                 frames.push(encode(&Request::VmInit(params)));
-                frames.push(encode(&Request::Bind { vm, slot: None, kind: BindKind::Process }));
+                frames.push(encode(&Request::Bind {
+                    vm,
+                    slot: None,
+                    kind: BindKind::Process,
+                    nonce: 1,
+                }));
                 if roll > 5 {
                     frames.push(encode(&Request::Mapped));
                 }
@@ -181,16 +186,23 @@ pub fn requests() -> impl Strategy<Value = Request> {
         vms().prop_map(Request::VmEnd),
         vms().prop_map(Request::VmInfo),
         prop_oneof![names().prop_map(Request::VmFind), Just(Request::VmList)],
-        (vms(), slots()).prop_map(|(vm, slot)| Request::Bind { vm, slot, kind: BindKind::Process }),
+        (vms(), slots()).prop_map(|(vm, slot)| Request::Bind {
+            vm,
+            slot,
+            kind: BindKind::Process,
+            nonce: 1
+        }),
         (vms(), slots(), any::<i32>()).prop_map(|(vm, slot, tid)| Request::Bind {
             vm,
             slot,
-            kind: BindKind::Thread(tid)
+            kind: BindKind::Thread(tid),
+            nonce: 1,
         }),
         (vms(), slots()).prop_map(|(vm, slot)| Request::Bind {
             vm,
             slot,
-            kind: BindKind::Additional
+            kind: BindKind::Additional,
+            nonce: 1,
         }),
         prop_oneof![
             Just(Request::Mapped),

@@ -10,8 +10,9 @@ fn members() -> (Node, MemberId, MemberId, MemberId) {
     let vm = node.vm_init(spec, &cred).unwrap();
     let mut ids = [100, 101, 102].map(|pid| {
         let member = Member { pid, tid: None, started: 0 };
-        let bound =
-            node.bind_free(vm, member, &Credentials::new(7, 7, pid), MemberKind::Process).unwrap();
+        let bound = node
+            .bind_free(vm, member, &Credentials::new(7, 7, pid), MemberKind::Process, None)
+            .unwrap();
         MemberId::new(vm, bound.address)
     });
     ids.sort();

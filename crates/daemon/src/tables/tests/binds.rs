@@ -18,7 +18,7 @@ fn the_generation_of_a_user_slot_rises_and_that_of_a_system_slot_stays() {
 fn a_bind_is_refused_by_the_codes_of_the_contract() {
     let mut node = with_vm();
     let mut code = |vm, slot, uid, kind| {
-        node.bind(vm, slot, member(7), &cred(uid, 7), kind).unwrap_err().code()
+        node.bind(vm, slot, member(7), &cred(uid, 7), kind, None).unwrap_err().code()
     };
     assert_eq!(code(4, 29, OWNER, MemberKind::Process), Code::BadVmId);
     assert_eq!(code(3, 29, OWNER, MemberKind::Process), Code::VmNotRun);
@@ -31,9 +31,9 @@ fn a_bind_is_refused_by_the_codes_of_the_contract() {
     bind(&mut node, 29, 7).unwrap();
     assert_eq!(bind(&mut node, 30, 7), Err(Code::SlotUsed));
     assert_eq!(bind(&mut node, 29, 8), Err(Code::SlotUsed));
-    let tidless = node.bind(0, 30, member(7), &cred(OWNER, 7), MemberKind::Thread);
+    let tidless = node.bind(0, 30, member(7), &cred(OWNER, 7), MemberKind::Thread, None);
     assert_eq!(tidless.unwrap_err().code(), Code::BindType);
-    let other = node.bind(0, 30, member(9), &cred(OWNER, 8), MemberKind::Process);
+    let other = node.bind(0, 30, member(9), &cred(OWNER, 8), MemberKind::Process, None);
     assert_eq!(other, Err(BindError::NotAllowed(OWNER)));
 }
 
@@ -56,10 +56,10 @@ fn free_slots_are_given_in_order_and_skip_the_reserved_numbers() {
     let reserved = [m3ipc_abi::ANY.0, m3ipc_abi::NONE.0, m3ipc_abi::SELF.0];
     for slot in (29..35_534).filter(|slot| !reserved.contains(slot)) {
         let bound =
-            node.bind_free(0, member(slot), &cred(OWNER, slot), MemberKind::Process).unwrap();
+            node.bind_free(0, member(slot), &cred(OWNER, slot), MemberKind::Process, None).unwrap();
         assert_eq!(bound.address.slot(), slot);
     }
-    let full = node.bind_free(0, member(1), &cred(OWNER, 1), MemberKind::Process);
+    let full = node.bind_free(0, member(1), &cred(OWNER, 1), MemberKind::Process, None);
     assert_eq!(full, Err(BindError::Full));
 }
 
@@ -76,7 +76,8 @@ fn the_lowest_free_user_slot_is_given() {
     let mut node = with_vm();
     bind(&mut node, 29, 7).unwrap();
     bind(&mut node, 31, 8).unwrap();
-    let mut free = |pid| node.bind_free(0, member(pid), &cred(OWNER, pid), MemberKind::Process);
+    let mut free =
+        |pid| node.bind_free(0, member(pid), &cred(OWNER, pid), MemberKind::Process, None);
     assert_eq!(free(9).unwrap().address.slot(), 30);
     for pid in 10..18 {
         assert_eq!(free(pid).unwrap().address.slot(), pid + 22);
@@ -84,7 +85,10 @@ fn the_lowest_free_user_slot_is_given() {
     assert_eq!(free(99).unwrap_err().code(), Code::SlotUsed);
     node.exit(8);
     assert_eq!(
-        node.bind_free(0, member(8), &cred(OWNER, 8), MemberKind::Process).unwrap().address.slot(),
+        node.bind_free(0, member(8), &cred(OWNER, 8), MemberKind::Process, None)
+            .unwrap()
+            .address
+            .slot(),
         31
     );
 }
@@ -93,7 +97,8 @@ fn the_lowest_free_user_slot_is_given() {
 fn the_endpoints_of_threads_end_with_their_process() {
     let mut node = with_vm();
     let process = bind(&mut node, 29, 7).unwrap();
-    let mut tbind = |tid| node.bind_free(0, thread(7, tid), &cred(OWNER, 7), MemberKind::Thread);
+    let mut tbind =
+        |tid| node.bind_free(0, thread(7, tid), &cred(OWNER, 7), MemberKind::Thread, None);
     let one = tbind(71).unwrap().address;
     let two = tbind(72).unwrap().address;
     assert_eq!(tbind(71).unwrap_err(), BindError::Bound(one));
@@ -106,15 +111,16 @@ fn the_endpoints_of_threads_end_with_their_process() {
 #[test]
 fn additional_endpoints_end_with_their_process() {
     let mut node = with_vm();
-    let bind_additional =
-        |node: &mut Node| node.bind_free(0, member(7), &cred(OWNER, 7), MemberKind::Additional);
+    let bind_additional = |node: &mut Node| {
+        node.bind_free(0, member(7), &cred(OWNER, 7), MemberKind::Additional, None)
+    };
     let unbound = bind_additional(&mut node);
     assert_eq!(unbound.unwrap_err().code(), Code::GrpLeader, "the process has no endpoint");
     let process = bind(&mut node, 29, 7).unwrap();
     let one = bind_additional(&mut node).unwrap().address;
     let two = bind_additional(&mut node).unwrap().address;
     assert_eq!(node.endpoint_of_process(7), Some(at(process)));
-    let again = node.bind_free(0, member(7), &cred(OWNER, 7), MemberKind::Process);
+    let again = node.bind_free(0, member(7), &cred(OWNER, 7), MemberKind::Process, None);
     assert_eq!(again.unwrap_err(), BindError::Bound(process), "the rule of the C API stays");
     let dead =
         |deaths: Vec<Death>| -> Vec<_> { deaths.iter().map(|death| death.id.address).collect() };
@@ -144,7 +150,7 @@ fn lclbind_gives_the_endpoint_to_the_other_process() {
     let mut node = with_vm();
     assert_eq!(node.wait_bind(9, TicketId(50)), Wait::Registered);
     let kind = MemberKind::Foreign { uid: OWNER, gid: 5 };
-    let bound = node.bind(0, 29, member(9), &cred(OWNER, 7), kind).unwrap();
+    let bound = node.bind(0, 29, member(9), &cred(OWNER, 7), kind, None).unwrap();
     assert_eq!(bound.tickets, [TicketId(50)]);
     assert_eq!(node.endpoint_of_process(9), Some(at(bound.address)));
     assert_eq!(node.wait_bind(9, TicketId(51)), Wait::Already(bound.address));

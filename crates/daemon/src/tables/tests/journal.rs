@@ -56,16 +56,16 @@ fn apply(node: &mut Node, change: Change) {
         Change::VmEnd(id) => drop(node.begin_end(id, &owner(1))),
         Change::VmFinish(id) => drop(node.finish_end(id)),
         Change::Bind(vm, slot, pid) => {
-            drop(node.bind(vm, slot, member(pid), &owner(pid), MemberKind::Process))
+            drop(node.bind(vm, slot, member(pid), &owner(pid), MemberKind::Process, None))
         }
         Change::BindFree(vm, pid) => {
-            drop(node.bind_free(vm, member(pid), &owner(pid), MemberKind::Process))
+            drop(node.bind_free(vm, member(pid), &owner(pid), MemberKind::Process, None))
         }
         Change::Tbind(vm, pid, tid) => {
-            drop(node.bind_free(vm, thread(pid, tid), &owner(pid), MemberKind::Thread));
+            drop(node.bind_free(vm, thread(pid, tid), &owner(pid), MemberKind::Thread, None));
         }
         Change::BindAdditional(vm, pid) => {
-            drop(node.bind_free(vm, member(pid), &owner(pid), MemberKind::Additional));
+            drop(node.bind_free(vm, member(pid), &owner(pid), MemberKind::Additional, None));
         }
         Change::Unbind(vm, slot) => {
             let found =

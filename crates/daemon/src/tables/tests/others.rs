@@ -28,7 +28,7 @@ fn a_wait_for_an_endpoint_to_come_ends_with_it_alone() {
     let [first, second] = [Address::new(1, 29), Address::new(2, 29)];
     assert_eq!(node.wait_bind_ep(None, at(second), TicketId(50)), Ok(Wait::Registered));
     assert_eq!(node.wait_bind_ep(None, at(Address(29)), TicketId(51)), Ok(Wait::Registered));
-    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
+    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process, None).unwrap();
     assert_eq!(bound, Bound { address: first, tickets: vec![TicketId(51)] });
     assert_eq!(node.wait_bind_ep(None, at(Address(29)), TicketId(52)), Ok(Wait::Already(first)));
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_wait_for_an_endpoint_to_come_ends_with_it_alone() {
     );
     node.wait_bind_ep(None, at(second), TicketId(53)).unwrap();
     node.cancel_wait(TicketId(50));
-    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
+    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process, None).unwrap();
     assert_eq!(bound, Bound { address: second, tickets: vec![TicketId(53)] });
 }
 

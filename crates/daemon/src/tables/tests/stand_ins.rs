@@ -26,7 +26,7 @@ fn a_slot_of_another_node_is_not_bound_here() {
     }
     // The daemon chooses among the slots of its node.
     for (pid, slot) in [(1, 32), (2, 33)] {
-        let free = node.bind_free(0, member(pid), &cred(OWNER, pid), MemberKind::Process);
+        let free = node.bind_free(0, member(pid), &cred(OWNER, pid), MemberKind::Process, None);
         assert_eq!(free.map(|bound| bound.address.slot()).ok(), Some(slot));
     }
 }
