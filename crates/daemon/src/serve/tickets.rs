@@ -2,7 +2,7 @@
 
 use crate::quota::Resource;
 use crate::server::Server;
-use crate::tables::{Credentials, MemberId, TicketId, Wait, WaitError};
+use crate::tables::{Credentials, MemberId, NameError, TicketId, Wait, WaitError};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{AwaitedEvent, Reply};
@@ -93,6 +93,12 @@ impl Server {
             Ok(tickets) => {
                 self.record();
                 self.complete_tickets(&tickets, id.address.0);
+                self.reply_done(token);
+            }
+            // The predecessor may have died between the record and the answer.
+            Err(NameError::Taken(holder))
+                if holder == id.address && self.lifecycle.has_taken_over() =>
+            {
                 self.reply_done(token);
             }
             Err(error) => self.refuse(token, error.code(), error),

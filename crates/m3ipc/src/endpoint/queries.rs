@@ -177,7 +177,13 @@ impl Endpoint {
         let reply = match ask(self.session.control_mut()) {
             Err(fail) if fail.code == Code::NotConn => {
                 self.reattach_if_closed();
-                ask(self.session.control_mut())
+                match (request, ask(self.session.control_mut())) {
+                    // The dead daemon may have ended the endpoint before its answer.
+                    (Request::Unbind { .. }, Err(fail)) if fail.code == Code::NotBind => {
+                        return Ok(0);
+                    }
+                    (_, again) => again,
+                }
             }
             other => other,
         };

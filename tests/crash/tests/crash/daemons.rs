@@ -20,6 +20,7 @@ pub fn run(score: &mut Score) {
     for state in ["death_seen", "death_recorded", "death_notified_one"] {
         score.attempt(&format!("daemon.{state}"), || death(state));
     }
+    score.attempt("daemon.death_recorded, an unbind by another", unbind);
     score.attempt("daemon.vm_recorded", vm);
 }
 
@@ -118,6 +119,23 @@ fn death(state: &str) {
         let info = fixture.info();
         info.links == 0 && fixture.endpoints(vm.id()).is_empty()
     });
+    nothing_left(&fixture);
+}
+
+/// An unbind of another endpoint that was recorded and not answered is done.
+fn unbind() {
+    let mut fixture = CrashFixture::paused("unbind", Some("daemon.death_recorded"));
+    let vm = fixture.node().vm_init(&m3ipc::VmConfig::new("vm")).expect("a VM");
+    let mut client = fixture.peer("unbind-other", &["vm", "30", "1"]);
+    let address = client.bound().to_string();
+    let mut server = fixture.peer("serve", &["vm", "1", &address, "0"]);
+    server.bound();
+    client.go();
+    fixture.await_paused();
+    fixture.kill_daemon();
+    client.expect("unbound");
+    drop(server);
+    fixture.until("all records are removed", || fixture.endpoints(vm.id()).is_empty());
     nothing_left(&fixture);
 }
 

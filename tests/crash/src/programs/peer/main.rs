@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         "leave" => single::leave,
         "call-short" => single::call_short,
         "watch" => single::watch,
+        "unbind-other" => single::unbind_other,
         "intruder" => single::intruder,
         "make-vm" => single::make_vm,
         "load-client" => load::client,

@@ -114,6 +114,18 @@ pub fn watch(directory: &Path, arguments: &[&str]) {
     }
 }
 
+/// `unbind-other DIR VM SLOT ADDRESS`: binds, waits for a line, and unbinds that endpoint.
+pub fn unbind_other(directory: &Path, arguments: &[&str]) {
+    let [vm_name, slot, address] = *arguments else { panic!("unbind-other VM SLOT ADDRESS") };
+    let mut me = vm(directory, vm_name).bind(number(slot)).expect("a bind");
+    say(&format!("bound {}", me.address().0));
+    told_to_go();
+    match me.unbind_other(Address(number(address))) {
+        Ok(()) => say("unbound"),
+        Err(error) => say(&format!("code {}", error.code().number())),
+    }
+}
+
 /// `intruder DIR VM SLOT`: tries again and again to take the slot of another, until its input ends.
 pub fn intruder(directory: &Path, arguments: &[&str]) {
     let [vm_name, slot] = *arguments else { panic!("intruder VM SLOT") };
