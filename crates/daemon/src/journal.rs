@@ -21,12 +21,13 @@ use std::path::{Path, PathBuf};
 const TITLE: &[u8; 14] = b"m3ipc journal ";
 /// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
 /// it.
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 /// Length and checksum before a record.
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
 const RECORD_MAX_BYTES: usize = 1 << 20;
-/// A journal that grew by this much is rewritten from a snapshot.
+/// A journal that grew by this much is rewritten from a snapshot, or by its first length if that is
+/// more. So each appended byte costs at most one rewritten byte.
 const REWRITE_BYTES: u64 = 4 << 20;
 
 /// Room for records of changes that the daemon cannot refuse.
@@ -47,6 +48,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     grown_bytes: u64,
+    /// The length at its beginning.
+    begun_bytes: u64,
     /// The length, and the length up to which the file has reserved room.
     end_bytes: u64,
     reserved_bytes: u64,
@@ -82,6 +85,7 @@ impl Journal {
             path: path.to_owned(),
             file,
             grown_bytes: 0,
+            begun_bytes: end_bytes,
             end_bytes,
             reserved_bytes: end_bytes,
             is_behind: false,
@@ -129,7 +133,7 @@ impl Journal {
 
     /// Whether the journal is long enough for a rewrite.
     pub(crate) fn is_long(&self) -> bool {
-        self.grown_bytes > REWRITE_BYTES
+        self.grown_bytes > REWRITE_BYTES.max(self.begun_bytes)
     }
 
     /// Replaces the journal by a snapshot.
@@ -238,6 +242,26 @@ mod tests {
         assert_eq!(Journal::read(&path).unwrap(), []);
     }
 
+    #[test]
+    fn a_journal_is_rewritten_after_it_has_doubled() {
+        let path = std::env::temp_dir().join(format!("m3-test-{}-doubled", std::process::id()));
+        let id = crate::tables::MemberId::new(0, m3ipc_abi::Address(1));
+        let name = |bytes| [Record::Name { id, name: "x".repeat(bytes) }];
+        let mib = 1 << 20;
+        let small = Journal::begin(&path, &name(mib)).unwrap();
+        let large = Journal::begin(&path, &name(8 * mib)).unwrap();
+        let mut lengths = Vec::new();
+        for mut journal in [small, large] {
+            let appended = (1..).find(|_| {
+                journal.append(&name(mib)).unwrap();
+                journal.is_long()
+            });
+            lengths.push(appended.unwrap());
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(lengths, [4, 8]);
+    }
+
     /// The version says what the bytes mean, so they change together.
     #[test]
     fn the_bytes_of_this_version_are_these() {
@@ -255,7 +279,7 @@ mod tests {
             records.iter().map(|record| checksum(&m3ipc_wire::encode(record))).collect();
         assert_eq!(
             (VERSION, sums),
-            (4, vec![586_171_025, 4_090_184_026, 1_601_933_253, 997_791_874]),
+            (5, vec![586_171_025, 4_090_184_026, 1_601_933_253, 997_791_874]),
             "increment VERSION where a record changes"
         );
     }

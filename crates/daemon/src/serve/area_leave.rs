@@ -23,17 +23,28 @@ const RECLAIM_PAUSE_NS: u64 = 1_000_000;
 impl Server {
     /// Removes a member from an area. Its blocks and extents become free as far as possible.
     pub(super) fn leave_area(&mut self, id: MemberId, area: u32) {
-        let gone = self.node.set_area_member_state(id, area, AreaMemberState::Gone);
-        let Ok(index) = gone else { return };
+        self.leave_these_areas(id, vec![area]);
+    }
+
+    /// Removes a member from areas. One write of the journal records all of it.
+    fn leave_these_areas(&mut self, id: MemberId, areas: Vec<u32>) {
+        let left = areas.into_iter().filter_map(|area| {
+            let gone = self.node.set_area_member_state(id, area, AreaMemberState::Gone);
+            Some((area, gone.ok()?))
+        });
+        let left: Vec<(u32, u16)> = left.collect();
         self.record();
-        if self.node.area(id.vm, area).is_err() {
-            return self.areas.remove(id.vm, area);
+        for (area, index) in left {
+            if self.node.area(id.vm, area).is_err() {
+                self.areas.remove(id.vm, area);
+                continue;
+            }
+            let event = AreaEvent::Left { area, index };
+            self.send_area_event_to_others(id.vm, area, Some(index), &event, None);
+            // Not here: this call may be within the report of another death, which some members
+            // have not got yet.
+            self.areas.mark(id.vm, area);
         }
-        let event = AreaEvent::Left { area, index };
-        self.send_area_event_to_others(id.vm, area, Some(index), &event, None);
-        // Not here: this call may be within the report of another death, which some members have
-        // not got yet.
-        self.areas.mark(id.vm, area);
     }
 
     /// Frees extents of the areas that members have left since the last call.
@@ -45,9 +56,8 @@ impl Server {
 
     /// Removes an endpoint that ended from all areas.
     pub(crate) fn leave_areas(&mut self, id: MemberId) {
-        for area in self.node.areas_of(id) {
-            self.leave_area(id, area);
-        }
+        let areas = self.node.areas_of(id);
+        self.leave_these_areas(id, areas);
     }
 
     /// After a takeover: removes members that died while no daemon ran, and members that have not
