@@ -64,6 +64,7 @@ impl Server {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(refused("a wait for events")(errno)),
             }
+            self.areas.begin_turn();
             let connections = &self.connections;
             self.sources.begin_round(&mut ready, |token| {
                 connections.get(token).map_or(0, |connection| connection.served_in)
@@ -245,7 +246,7 @@ impl Server {
             Timer::Idle => self.leave_if_idle(),
             Timer::Place => self.leave_if_removed(),
             Timer::Flush(token) => self.flush_stalled(token),
-            Timer::Reclaim(vm, area) => self.reclaim_extents(vm, area),
+            Timer::Reclaim => self.areas.end_pause(),
             Timer::Accept => self.sources.resume_listener(&self.runtime_directory.listener),
             Timer::WatchProcess(pid) => self.watch_process_again(pid),
             Timer::WatchThread(pid, tid) => self.watch_thread_again(pid, tid),

@@ -26,7 +26,8 @@ const VERSION: u16 = 5;
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
 const RECORD_MAX_BYTES: usize = 1 << 20;
-/// A journal that grew by this much is rewritten from a snapshot.
+/// A journal that grew by this much is rewritten from a snapshot, or by its first length if that is
+/// more. So each appended byte costs at most one rewritten byte.
 const REWRITE_BYTES: u64 = 4 << 20;
 
 /// Room for records of changes that the daemon cannot refuse.
@@ -47,6 +48,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     grown_bytes: u64,
+    /// The length at its beginning.
+    begun_bytes: u64,
     /// The length, and the length up to which the file has reserved room.
     end_bytes: u64,
     reserved_bytes: u64,
@@ -82,6 +85,7 @@ impl Journal {
             path: path.to_owned(),
             file,
             grown_bytes: 0,
+            begun_bytes: end_bytes,
             end_bytes,
             reserved_bytes: end_bytes,
             is_behind: false,
@@ -100,7 +104,9 @@ impl Journal {
         Ok(Self {
             path: path.to_owned(),
             file,
+            // A long one is rewritten as soon as there is room.
             grown_bytes: end_bytes,
+            begun_bytes: 0,
             end_bytes,
             reserved_bytes: end_bytes,
             is_behind: false,
@@ -148,7 +154,7 @@ impl Journal {
 
     /// Whether the journal is long enough for a rewrite.
     pub(crate) fn is_long(&self) -> bool {
-        self.grown_bytes > REWRITE_BYTES
+        self.grown_bytes > REWRITE_BYTES.max(self.begun_bytes)
     }
 
     /// Replaces the journal by a snapshot.
@@ -270,6 +276,26 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read.unwrap(), [Record::VmEnding(1), Record::VmEnd(1)]);
         assert!(Journal::resume(&path).is_err());
+    }
+
+    #[test]
+    fn a_journal_is_rewritten_after_it_has_doubled() {
+        let path = std::env::temp_dir().join(format!("m3-test-{}-doubled", std::process::id()));
+        let id = crate::tables::MemberId::new(0, m3ipc_abi::Address(1));
+        let name = |bytes| [Record::Name { id, name: "x".repeat(bytes) }];
+        let mib = 1 << 20;
+        let small = Journal::begin(&path, &name(mib)).unwrap();
+        let large = Journal::begin(&path, &name(8 * mib)).unwrap();
+        let mut lengths = Vec::new();
+        for mut journal in [small, large] {
+            let appended = (1..).find(|_| {
+                journal.append(&name(mib)).unwrap();
+                journal.is_long()
+            });
+            lengths.push(appended.unwrap());
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(lengths, [4, 8]);
     }
 
     /// The version says what the bytes mean, so they change together.

@@ -58,6 +58,8 @@ mod settings;
 mod state;
 pub mod tables;
 mod takeover;
+#[cfg(test)]
+mod test_server;
 mod token;
 mod vm_end;
 mod vm_life;

@@ -31,6 +31,8 @@ pub const NAMES: u32 = 64;
 pub const TICKETS: u64 = 8_192;
 /// The number of mappings in the daemon for one user.
 pub const MAPPINGS: u64 = 8_192;
+/// The number of pairs that connections of one user requested.
+pub const PAIRS: u64 = 4_096;
 /// Memory that the daemon made for one user, in bytes; most of it is sparse. Links and areas have
 /// quotas of their own.
 pub const MEMORY_BYTES: u64 = 16 << 30;
@@ -92,13 +94,14 @@ fn with_commas(number: u64) -> String {
 }
 
 /// All quotas.
-pub const TABLE: [Row; 15] = [
+pub const TABLE: [Row; 17] = [
     row("connections", Limit::Number(CONNECTIONS), "control connections to the daemon"),
     row("members", Limit::Number(MEMBERS as u64), "bound endpoints in all VMs"),
     row("links", Limit::Number(LINKS as u64), "links that endpoints of the user requested"),
     row("names", Limit::Number(NAMES as u64), "names of one endpoint"),
     row("tickets", Limit::Number(TICKETS), "open waits for binds, unbinds and names"),
     row("mappings", Limit::Number(MAPPINGS), "mappings in the daemon: pages, ledgers, pairs"),
+    row("pairs", Limit::Number(PAIRS), "pairs that com-sockets of the user requested"),
     row(
         "memory",
         Limit::Number(MEMORY_BYTES),
@@ -120,6 +123,7 @@ pub const TABLE: [Row; 15] = [
         Limit::Share("the indexes of an area"),
         "members in the whole life of an area",
     ),
+    row("domains", Limit::Share("the domains of a VM"), "domains of com-sockets in one VM"),
 ];
 
 const fn row(name: &'static str, limit: Limit, counts: &'static str) -> Row {
@@ -178,6 +182,8 @@ pub enum Resource {
     Tickets,
     /// Mappings in the daemon.
     Mappings,
+    /// Pairs of com-sockets, for the party that connects.
+    Pairs,
     /// Bytes of memory that the daemon made.
     Memory,
     /// Descriptors in the daemon.
@@ -188,10 +194,11 @@ pub enum Resource {
 
 impl Resource {
     /// All resources.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Connections,
         Self::Tickets,
         Self::Mappings,
+        Self::Pairs,
         Self::Memory,
         Self::Descriptors,
         Self::OnTheirWay,
@@ -204,6 +211,7 @@ impl Resource {
             Self::Connections => "connections",
             Self::Tickets => "tickets",
             Self::Mappings => "mappings",
+            Self::Pairs => "pairs",
             Self::Memory => "memory",
             Self::Descriptors => "descriptors",
             Self::OnTheirWay => "descriptors on their way",
@@ -327,6 +335,7 @@ impl Accounts {
             Resource::Connections => CONNECTIONS,
             Resource::Tickets => TICKETS,
             Resource::Mappings => MAPPINGS,
+            Resource::Pairs => PAIRS,
             Resource::Memory => MEMORY_BYTES,
             Resource::Descriptors | Resource::OnTheirWay if self.is_privileged(uid) => u64::MAX,
             Resource::Descriptors => Share::of_user(self.descriptors),

@@ -34,7 +34,7 @@ impl Domain {
     ///
     /// # Errors
     /// `ACCES` where this user may not join the VM, `NETDOWN` where the VM does not run,
-    /// `ADDRNOTAVAIL` where no domain is free.
+    /// `ADDRNOTAVAIL` where no domain is free, `NOMEM` where the user is at its quota of domains.
     pub fn join(directory: &Path, vm: &Vm) -> Result<Self, SockError> {
         Self::enter(directory, vm.id(), None)
     }

@@ -83,6 +83,7 @@ fn make(greedy: &mut Greedy<'_>, attack: &str, arguments: &[&str]) -> String {
         "indexes" => greedy.join_and_leave(u32::try_from(number(0)).unwrap_or(0)),
         "unread" => greedy.read_nothing(),
         "domain" => greedy.join_domain(u32::try_from(number(0)).unwrap_or(0)),
+        "domains" => greedy.join_domains(u32::try_from(number(0)).unwrap_or(0)),
         "circle" => greedy.claim_a_circle(),
         "malformed" => greedy.send_garbage(),
         "extents" => greedy.fill_an_area(),
@@ -275,6 +276,17 @@ impl<'a> Greedy<'a> {
             Some(Reply::Sock(SockReply::Joined { .. })) => "joined".to_owned(),
             other => format!("{other:?}"),
         }
+    }
+
+    /// Joins each domain from this number on.
+    fn join_domains(&mut self, first: u32) -> String {
+        until_refused(|count| {
+            let mut raw = self.connection();
+            let domain = first.checked_add(u32::try_from(count).ok()?);
+            let reply = raw.request(&Request::Sock(SockRequest::Join { vm: self.vm, domain }))?.0;
+            self.kept.push(raw);
+            Some(reply)
+        })
     }
 
     /// Each of its endpoints claims to wait for the next one; the first asks for a deadlock.

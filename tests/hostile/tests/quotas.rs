@@ -148,6 +148,19 @@ fn a_named_domain_is_for_its_user_alone() {
 }
 
 #[test]
+fn a_user_gets_a_quarter_of_the_domains_of_a_vm() {
+    let Some(mut fixture) = Fixture::new("domains") else { return };
+    let (_attacker, said) = fixture.attack("domains", &["5"]);
+    assert_eq!(check_refusal(&said, "domains"), 63, "{said}");
+    // A domain with a name for the user is not one of them.
+    assert_eq!(fixture.attack("domain", &["4"]).1, "joined");
+    let words = [fixture.node.path(), "greedy", "domain", "200"];
+    let mut other = hostile_process(USERS[2], "greedy", &words);
+    assert_eq!(other.line(), "joined", "another user has its part");
+    fixture.check_others();
+}
+
+#[test]
 fn a_question_about_a_large_circle_is_answered_in_parts() {
     let Some(mut fixture) = Fixture::new("circle") else { return };
     // The attacker is the owner of a VM of its own: it has all slots.

@@ -51,6 +51,7 @@ extern "C" {
  *   EISCONN        the process is in a domain already
  *   EACCES         the VM or the domain belongs to another user
  *   EADDRNOTAVAIL  the domain is outside the network, or no domain is free
+ *   ENOMEM         the user has its quota of the domains of the VM
  *   EINVAL         domain is below -1
  */
 int m3_domain(int vmid, int domain);

@@ -4,50 +4,60 @@
 //! For its own areas the daemon reads the ledgers. For areas of a predecessor it asks the members.
 
 use crate::server::Server;
-use crate::state::areas::{Ledgers, OrphanSearch, SearchStep};
+use crate::state::areas::{Ledgers, OrphanSearch, ScanBudget, SearchStep};
 use crate::state::timers::Timer;
 use crate::tables::{Area, AreaMemberState, MemberId};
 use m3ipc_abi::Extent;
+use m3ipc_area::LedgerSet as _;
 use m3ipc_wire::{AreaEvent, DaemonEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{Ordering, fence};
 
-/// The number of ledger records that one request may read. Each further member of the area makes
-/// the scan of a number longer.
-const SCAN_READS: usize = 1 << 17;
-/// The number of extents that one request may announce or free.
-const CHANGES_MAX: usize = 512;
 /// The pause before the next part of a scan, in which other members are served.
 const RECLAIM_PAUSE_NS: u64 = 1_000_000;
 
 impl Server {
     /// Removes a member from an area. Its blocks and extents become free as far as possible.
     pub(super) fn leave_area(&mut self, id: MemberId, area: u32) {
-        let gone = self.node.set_area_member_state(id, area, AreaMemberState::Gone);
-        let Ok(index) = gone else { return };
-        self.record();
-        if self.node.area(id.vm, area).is_err() {
-            return self.areas.remove(id.vm, area);
-        }
-        let event = AreaEvent::Left { area, index };
-        self.send_area_event_to_others(id.vm, area, Some(index), &event, None);
-        // Not here: this call may be within the report of another death, which some members have
-        // not got yet.
-        self.areas.mark(id.vm, area);
+        self.leave_these_areas(id, vec![area]);
     }
 
-    /// Frees extents of the areas that members have left since the last call.
+    /// Removes a member from areas. One write of the journal records all of it.
+    fn leave_these_areas(&mut self, id: MemberId, areas: Vec<u32>) {
+        let left = areas.into_iter().filter_map(|area| {
+            let gone = self.node.set_area_member_state(id, area, AreaMemberState::Gone);
+            Some((area, gone.ok()?))
+        });
+        let left: Vec<(u32, u16)> = left.collect();
+        self.record();
+        for (area, index) in left {
+            if self.node.area(id.vm, area).is_err() {
+                self.areas.remove(id.vm, area);
+                continue;
+            }
+            let event = AreaEvent::Left { area, index };
+            self.send_area_event_to_others(id.vm, area, Some(index), &event, None);
+            // Not here: this call may be within the report of another death, which some members
+            // have not got yet.
+            self.areas.mark(id.vm, area);
+        }
+    }
+
+    /// Frees extents of the areas that members have left. All areas share the budget of a turn, and
+    /// a timer goes on with the rest.
     pub(crate) fn reclaim_marked_areas(&mut self) {
         while let Some((vm, area)) = self.areas.take_marked() {
             self.reclaim_extents(vm, area);
+        }
+        if self.areas.begin_pause() {
+            self.sources.set_timer(RECLAIM_PAUSE_NS, Timer::Reclaim);
         }
     }
 
     /// Removes an endpoint that ended from all areas.
     pub(crate) fn leave_areas(&mut self, id: MemberId) {
-        for area in self.node.areas_of(id) {
-            self.leave_area(id, area);
-        }
+        let areas = self.node.areas_of(id);
+        self.leave_these_areas(id, areas);
     }
 
     /// After a takeover: removes members that died while no daemon ran, and members that have not
@@ -72,8 +82,8 @@ impl Server {
 
     /// Frees the extents of dead members in which no living member has or expects a block.
     ///
-    /// One call reads a bounded part of the ledgers, and changes a bounded number of extents. A
-    /// timer goes on.
+    /// A turn reads a bounded part of the ledgers, and changes a bounded number of extents. If that
+    /// does not suffice, the area is marked for a later turn.
     pub(crate) fn reclaim_extents(&mut self, vm: i32, area: u32) {
         let Ok(entry) = self.node.area(vm, area) else { return };
         let mut dead: BTreeMap<u16, Vec<Extent>> = BTreeMap::new();
@@ -89,19 +99,19 @@ impl Server {
         };
         let mut searches = memory.searches.clone();
         searches.retain(|allocator, _| dead.contains_key(allocator));
-        let mut budget =
-            Budget { reads: SCAN_READS / entry.present().count().max(1), extents: CHANGES_MAX };
+        let mut budget = self.areas.take_budget();
+        budget.spend_reads(entry.extents.len());
         let mut goes_on = false;
         for (allocator, extents) in dead {
             let search = searches.entry(allocator).or_default();
             goes_on |= !self.search((vm, area), (allocator, &extents), search, &mut budget);
         }
+        self.areas.return_budget(budget);
         if let Some(memory) = self.areas.get_mut(vm, area) {
             memory.searches = searches;
         }
-        let timer = Timer::Reclaim(vm, area);
-        if goes_on && !self.sources.is_timer_set(timer) {
-            self.sources.set_timer(RECLAIM_PAUSE_NS, timer);
+        if goes_on {
+            self.areas.mark(vm, area);
         }
     }
 
@@ -115,7 +125,7 @@ impl Server {
         area: (i32, u32),
         (allocator, extents): (u16, &[Extent]),
         search: &mut OrphanSearch,
-        budget: &mut Budget,
+        budget: &mut ScanBudget,
     ) -> bool {
         loop {
             let next = match search.step {
@@ -162,7 +172,7 @@ impl Server {
         (vm, area): (i32, u32),
         (allocator, extents): (u16, &[Extent]),
         search: &mut OrphanSearch,
-        budget: &mut Budget,
+        budget: &mut ScanBudget,
     ) -> Scan {
         let (Ok(entry), Some(memory)) = (self.node.area(vm, area), self.areas.get(vm, area)) else {
             return Scan::InUse;
@@ -172,7 +182,7 @@ impl Server {
         // either it does not keep the block, or we see its claim below.
         fence(Ordering::SeqCst);
         let ledgers = Ledgers::new(memory, entry);
-        let (outcome, at) = scan(&ledgers, allocator, extents, search.number, &mut budget.reads);
+        let (outcome, at) = scan(&ledgers, allocator, extents, search.number, budget);
         search.number = at;
         outcome
     }
@@ -241,24 +251,6 @@ impl Server {
     }
 }
 
-/// The work that one call may do.
-#[derive(Debug)]
-struct Budget {
-    /// Records of ledgers that it may read.
-    reads: usize,
-    /// Extents that it may announce or free.
-    extents: usize,
-}
-
-impl Budget {
-    /// As many of these extents as the budget has room for.
-    fn take<'a>(&mut self, extents: &'a [Extent]) -> &'a [Extent] {
-        let count = extents.len().min(self.extents);
-        self.extents -= count;
-        &extents[..count]
-    }
-}
-
 /// What members learn of the extents of a dead member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
@@ -286,21 +278,94 @@ fn scan(
     allocator: u16,
     extents: &[Extent],
     from: u32,
-    budget: &mut usize,
+    budget: &mut ScanBudget,
 ) -> (Scan, u32) {
     let mut ranges: Vec<_> =
         extents.iter().map(|it| (it.first_number, it.first_number + it.numbers)).collect();
     ranges.sort_unstable();
+    let members = ledgers.living().count();
     for (first, end) in ranges {
         for number in first.max(from)..end {
-            if *budget == 0 {
+            if budget.has_no_reads() {
                 return (Scan::Unfinished, number);
             }
-            *budget -= 1;
+            budget.spend_reads(members);
             if m3ipc_area::is_in_use(ledgers, allocator, number..number + 1) {
                 return (Scan::InUse, number);
             }
         }
     }
     (Scan::Unused, u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::areas::{Ledger, SCAN_READS};
+    use crate::state::member_fd::MemberFd;
+    use crate::tables::{Credentials, Member, MemberKind, VmSpec};
+    use crate::test_server::TestServer;
+    use m3ipc_abi::VmLimits;
+    use m3ipc_wire::{AreaAudience, AreaParams};
+    use std::rc::Rc;
+
+    const NUMBERS: u32 = 262_144;
+    const BYTES: u64 = 256 << 20;
+
+    /// An area of which one member died that had all numbers, and one lives.
+    fn add_area(server: &mut Server, dead: MemberId, living: MemberId) -> u32 {
+        let audience = AreaAudience::Vm;
+        let params = AreaParams { limit_bytes: BYTES, audience, owner_writes: false, huge: false };
+        let area = server.node.create_area(dead, params, NUMBERS).unwrap();
+        server.node.give_extent(dead, area, BYTES, BYTES, false).unwrap();
+        server.node.area_index(living, area, 0).unwrap();
+        server.node.set_area_member_state(living, area, AreaMemberState::In).unwrap();
+        let memory = m3ipc_sys::create_sparse("m3-test", 4096, false).unwrap();
+        server.areas.add(dead.vm, area, Rc::new(MemberFd::from(memory)));
+        let ledgers = &mut server.areas.get_mut(dead.vm, area).unwrap().ledgers;
+        ledgers.extend([0, 1].map(|at| (at, Ledger::create(NUMBERS, Vec::new()).unwrap())));
+        area
+    }
+
+    #[test]
+    fn all_areas_share_the_budget_of_a_turn() {
+        let mut test = TestServer::new("reclaim");
+        let server = &mut test.server;
+        let cred = |pid| Credentials::new(0, 0, pid);
+        let spec = VmSpec::new("a", VmLimits { procs: 40, tasks: 4 }, &cred(1));
+        let vm = server.node.vm_init(spec, &cred(1)).unwrap();
+        let [dead, living] = [1, 2].map(|pid| {
+            let member = Member { pid, tid: None, started: 0 };
+            let bound = server.node.bind_free(vm, member, &cred(pid), MemberKind::Process);
+            MemberId::new(vm, bound.unwrap().address)
+        });
+        let areas = [(); 3].map(|()| add_area(server, dead, living));
+        server.leave_areas(dead);
+        // A scan of an area takes two turns, and a bit more for its extent.
+        let numbers = |server: &Server| {
+            areas.map(|area| {
+                server.areas.get(vm, area).unwrap().searches.get(&0).map(|it| it.number)
+            })
+        };
+        let first = u32::try_from(SCAN_READS - 1).unwrap();
+        for expected in [[Some(first), None, None], [Some(first), Some(first), None]] {
+            for _ in 0..2 {
+                // Further events of a turn, and turns within the pause, have no other budget.
+                server.reclaim_marked_areas();
+                server.areas.begin_turn();
+                assert_eq!(numbers(server), expected);
+            }
+            assert!(server.sources.is_timer_set(Timer::Reclaim));
+            server.areas.end_pause();
+        }
+        let has_extents =
+            |server: &Server| server.node.areas(vm).any(|area| !area.extents.is_empty());
+        let mut turns = 2;
+        while has_extents(server) {
+            server.reclaim_marked_areas();
+            server.areas.end_pause();
+            turns += 1;
+        }
+        assert!((12..18).contains(&turns), "{turns}");
+    }
 }

@@ -39,7 +39,11 @@ impl Server {
             let used = self.accounts.used(uid, resource);
             uses.push((resource.name(), used, (limit != u64::MAX).then_some(limit)));
         }
-        for (name, share) in self.node.highest_shares(uid) {
+        let of_others = self.node.vms().filter(|vm| vm.spec().owner_uid != uid);
+        let domains = of_others.map(|vm| self.domain_share(vm.id(), uid));
+        let domains =
+            domains.max_by_key(|share| share.used_by_user).map(|share| ("domains", share));
+        for (name, share) in self.node.highest_shares(uid).into_iter().chain(domains) {
             uses.push((name, share.used_by_user, self.limit_of_share(uid, share)));
         }
         let quotas = uses.into_iter().filter(|(_, used, _)| *used > 0);

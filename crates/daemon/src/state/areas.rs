@@ -3,13 +3,20 @@
 use super::member_fd::MemberFd;
 use crate::quota::Charge;
 use crate::tables::{Area, AreaMemberState};
+use m3ipc_abi::Extent;
 use m3ipc_area::ledger_bytes;
 use m3ipc_shm::Observed;
 use m3ipc_sys::Errno;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::rc::Rc;
 
+/// The number of ledger records that a turn of the event loop may read. Each further member of an
+/// area makes the scan of a number longer.
+pub(crate) const SCAN_READS: usize = 1 << 17;
+/// The number of extents that a turn may announce or free.
+const CHANGES_MAX: usize = 512;
 /// Pages start and end at multiples of this many bytes, or of a multiple of it.
 const PAGE_BYTES: u64 = 4096;
 
@@ -81,6 +88,44 @@ impl Ledger {
     }
 }
 
+/// The work that one turn of the event loop may do for all scans of areas together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScanBudget {
+    /// Records of ledgers that it may read.
+    reads: usize,
+    /// Extents that it may announce or free.
+    extents: usize,
+}
+
+impl Default for ScanBudget {
+    fn default() -> Self {
+        Self { reads: SCAN_READS, extents: CHANGES_MAX }
+    }
+}
+
+impl ScanBudget {
+    const SPENT: Self = Self { reads: 0, extents: 0 };
+
+    fn is_spent(self) -> bool {
+        self.reads == 0 || self.extents == 0
+    }
+
+    pub(crate) fn has_no_reads(self) -> bool {
+        self.reads == 0
+    }
+
+    pub(crate) fn spend_reads(&mut self, count: usize) {
+        self.reads = self.reads.saturating_sub(count);
+    }
+
+    /// As many of these extents as the budget has room for.
+    pub(crate) fn take<'a>(&mut self, extents: &'a [Extent]) -> &'a [Extent] {
+        let count = extents.len().min(self.extents);
+        self.extents -= count;
+        &extents[..count]
+    }
+}
+
 /// All areas of this daemon, by VM and number.
 #[derive(Debug, Default)]
 pub(crate) struct AreaRegistry {
@@ -90,6 +135,12 @@ pub(crate) struct AreaRegistry {
     orphan_reports: BTreeMap<(i32, u32, u16), BTreeSet<u16>>,
     /// Areas that a member has left, in which extents may be free.
     marked: BTreeSet<(i32, u32)>,
+    /// The marked area that was taken last.
+    latest_taken: Option<(i32, u32)>,
+    /// What is left of this turn's budget.
+    budget: ScanBudget,
+    /// Whether a timer will end the pause after a spent budget.
+    is_paused: bool,
 }
 
 impl AreaRegistry {
@@ -103,9 +154,45 @@ impl AreaRegistry {
         self.marked.insert((vm, area));
     }
 
-    /// Removes and returns a marked area.
+    /// Removes and returns the next marked area in turn, while the budget lasts.
     pub(crate) fn take_marked(&mut self) -> Option<(i32, u32)> {
-        self.marked.pop_first()
+        if self.budget.is_spent() {
+            return None;
+        }
+        let after = self.latest_taken.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut behind = self.marked.range((after, Bound::Unbounded));
+        let next = behind.next().or_else(|| self.marked.first()).copied()?;
+        self.marked.remove(&next);
+        self.latest_taken = Some(next);
+        Some(next)
+    }
+
+    /// Begins a turn of the event loop with a whole budget, unless a pause lasts.
+    pub(crate) fn begin_turn(&mut self) {
+        if !self.is_paused {
+            self.budget = ScanBudget::default();
+        }
+    }
+
+    /// Begins a pause if areas are marked; `false` if there are none, or if a pause lasts.
+    pub(crate) fn begin_pause(&mut self) -> bool {
+        !self.marked.is_empty() && !std::mem::replace(&mut self.is_paused, true)
+    }
+
+    /// Ends a pause, with a whole budget.
+    pub(crate) fn end_pause(&mut self) {
+        self.is_paused = false;
+        self.begin_turn();
+    }
+
+    /// Takes what is left of the budget, for one area.
+    pub(crate) fn take_budget(&mut self) -> ScanBudget {
+        std::mem::replace(&mut self.budget, ScanBudget::SPENT)
+    }
+
+    /// Returns what one area has left of the budget.
+    pub(crate) fn return_budget(&mut self, budget: ScanBudget) {
+        self.budget = budget;
     }
 
     /// The memory of an area; `None` for an area of a predecessor.

@@ -21,8 +21,8 @@ pub(crate) enum Timer {
     Place,
     /// Send the queued frames of this connection again.
     Flush(Token),
-    /// Go on with the scan for free extents of this area of a VM.
-    Reclaim(i32, u32),
+    /// Go on with the scans for free extents.
+    Reclaim,
     /// Accept connections again, after the system had no descriptor for one.
     Accept,
     /// Watch this process, after the system had no descriptor for that.

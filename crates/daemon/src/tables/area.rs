@@ -51,6 +51,14 @@ pub struct AreaMembership {
     pub uid: u32,
 }
 
+impl AreaMembership {
+    /// Whether the daemon has given it the memory, and it has not left.
+    #[must_use]
+    pub const fn has_memory(&self) -> bool {
+        matches!(self.state, AreaMemberState::Joining | AreaMemberState::In)
+    }
+}
+
 /// An area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Area {
@@ -90,9 +98,7 @@ impl Area {
     /// Members that have the memory, by index.
     pub fn present(&self) -> impl Iterator<Item = (u16, AreaMembership)> {
         let all = (0_u16..).zip(self.members.iter().copied());
-        all.filter(|(_, member)| {
-            matches!(member.state, AreaMemberState::Joining | AreaMemberState::In)
-        })
+        all.filter(|(_, member)| member.has_memory())
     }
 
     /// Whether the member with this index has left or died.

@@ -170,10 +170,9 @@ impl Node {
             }
         }
         let index = u16::try_from(entry.members.len()).map_err(|_| AreaError::TooManyMembers)?;
-        let mut entry = entry.clone();
         let state = AreaMemberState::Expected;
-        entry.members.push(AreaMembership { address: id.address, state, uid: payer });
-        self.commit(Record::Area { vm: id.vm, area: entry });
+        let member = AreaMembership { address: id.address, state, uid: payer };
+        self.commit(Record::AreaMember { vm: id.vm, area, index, member });
         Ok(index)
     }
 
@@ -188,19 +187,19 @@ impl Node {
         area: u32,
         state: AreaMemberState,
     ) -> Result<u16, AreaError> {
-        let mut entry = self.area(id.vm, area)?.clone();
+        let entry = self.area(id.vm, area)?;
         let index = entry.index_of(id.address).ok_or(AreaError::NotInAudience(id.address))?;
-        let uid = self.endpoint(id).map(|endpoint| endpoint.uid);
-        let member = &mut entry.members[usize::from(index)];
-        member.state = state;
-        if let (AreaMemberState::Joining, Some(uid)) = (state, uid) {
-            member.uid = uid;
+        let before = entry.members[usize::from(index)];
+        let mut member = AreaMembership { state, ..before };
+        if let (AreaMemberState::Joining, Some(endpoint)) = (state, self.endpoint(id)) {
+            member.uid = endpoint.uid;
         }
-        self.commit(if entry.present().next().is_none() {
-            Record::AreaEnd { vm: id.vm, area }
-        } else {
-            Record::Area { vm: id.vm, area: entry }
-        });
+        let others_have_memory = entry.present().any(|(other, _)| other != index);
+        if !member.has_memory() && !others_have_memory {
+            self.commit(Record::AreaEnd { vm: id.vm, area });
+        } else if member != before {
+            self.commit(Record::AreaMember { vm: id.vm, area, index, member });
+        }
         Ok(index)
     }
 
@@ -209,12 +208,13 @@ impl Node {
     /// # Errors
     /// The area does not exist, or the caller is not its owner.
     pub fn close_area(&mut self, id: MemberId, area: u32) -> Result<(), AreaError> {
-        let mut entry = self.area(id.vm, area)?.clone();
+        let entry = self.area(id.vm, area)?;
         if entry.owner != id.address {
             return Err(AreaError::NotOwner(id.address));
         }
-        entry.closed = true;
-        self.commit(Record::Area { vm: id.vm, area: entry });
+        if !entry.closed {
+            self.commit(Record::AreaClosed { vm: id.vm, area });
+        }
         Ok(())
     }
 

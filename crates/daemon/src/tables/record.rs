@@ -4,7 +4,7 @@ use m3ipc_abi::{Address, Extent, NodeLimits};
 use m3ipc_wire::Privileges;
 use serde::{Deserialize, Serialize};
 
-use super::area::{Area, LatestArea};
+use super::area::{Area, AreaMembership, LatestArea};
 use super::identity::{Member, MemberId, MemberKind};
 use super::serde_abi;
 use super::vm::VmSpec;
@@ -90,12 +90,30 @@ pub enum Record {
         /// The index of the link at the other party.
         peer_index: u32,
     },
-    /// An area was created or changed.
+    /// An area was created.
     Area {
         /// Its VM.
         vm: i32,
-        /// Its new state.
+        /// Its state.
         area: Area,
+    },
+    /// A member of an area has a new state, or is new.
+    AreaMember {
+        /// Its VM.
+        vm: i32,
+        /// The number of the area.
+        area: u32,
+        /// The index of the member.
+        index: u16,
+        /// The member.
+        member: AreaMembership,
+    },
+    /// An area takes no new members.
+    AreaClosed {
+        /// Its VM.
+        vm: i32,
+        /// The number of the area.
+        area: u32,
     },
     /// An area ended with its last member.
     AreaEnd {

@@ -93,6 +93,20 @@ impl State {
                 vm.areas.insert(area.id, area.clone());
                 Some(())
             }
+            Record::AreaMember { vm, area, index, member } => {
+                let members = &mut self.vms.get_mut(vm)?.areas.get_mut(area)?.members;
+                let index = usize::from(*index);
+                if index == members.len() {
+                    members.push(*member);
+                } else {
+                    *members.get_mut(index)? = *member;
+                }
+                Some(())
+            }
+            Record::AreaClosed { vm, area } => {
+                self.vms.get_mut(vm)?.areas.get_mut(area)?.closed = true;
+                Some(())
+            }
             Record::LatestArea { vm, latest } => {
                 self.vms.get_mut(vm)?.latest_area = *latest;
                 Some(())

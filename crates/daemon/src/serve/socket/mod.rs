@@ -9,6 +9,7 @@ mod list;
 mod pair;
 mod port;
 
+use crate::quota::{Exceeded, Share};
 use crate::server::Server;
 use crate::state::sockets::{DomainId, PairEnd, SocketFailure, fail};
 use crate::tables::{Credentials, VmState};
@@ -78,6 +79,9 @@ impl Server {
             Ok(number) => number,
             Err(failure) => return self.refuse_socket(token, failure),
         };
+        if let Some(exceeded) = self.exceeded_domains(vm, number, cred.uid) {
+            return self.refuse(token, Code::NoMem, exceeded);
+        }
         let domain = (vm, number);
         if !self.sockets.has_domain(domain)
             && let Err(cause) = std::fs::write(self.runtime_directory.domain(domain, cred.uid), "")
@@ -136,6 +140,25 @@ impl Server {
             ),
             _ => Ok(number),
         }
+    }
+
+    /// The quota of domains, if this one would exceed it. The VM's owner has no share, and a domain
+    /// that the VM names for the user is free.
+    fn exceeded_domains(&self, vm: i32, number: u32, uid: u32) -> Option<Exceeded> {
+        let spec = self.node.vm(vm).ok()?.spec();
+        let is_for_user = spec.domain_user(number) == Some(uid);
+        if self.sockets.is_taken((vm, number)) || is_for_user {
+            return None;
+        }
+        let share = self.domain_share(vm, uid);
+        let is_privileged = self.accounts.is_privileged(uid) || spec.owner_uid == uid;
+        let (used, limit) = (share.used_by_user, Share::of_user(share.total));
+        (!share.admits(1, is_privileged)).then_some(Exceeded { uid, name: "domains", used, limit })
+    }
+
+    /// The use of the domains of a VM, by this user and by all.
+    pub(super) fn domain_share(&self, vm: i32, uid: u32) -> Share {
+        self.sockets.domain_share(vm, uid, u64::from(self.settings.sock_network.last()) + 1)
     }
 
     /// The domain of a process that names none. In this order: its present domain, the number of

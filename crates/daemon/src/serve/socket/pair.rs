@@ -7,8 +7,6 @@ use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::Reply;
 
-/// The number of pairs that one user's parties may be in.
-const PAIRS_PER_USER: usize = 4_096;
 /// The refusal of a request about a pair that does not exist.
 const NO_PAIR: &str = "there is no such pair, or a party of it left; connect again";
 
@@ -24,12 +22,9 @@ impl Server {
             return Ok(found);
         }
         let uid = self.user_of_party(parties[0]);
-        let of_user =
-            |pair: &&Pair| pair.parties.iter().any(|party| self.user_of_party(*party) == uid);
-        if uid != 0 && self.sockets.pairs().filter(of_user).count() >= PAIRS_PER_USER {
-            return Err(Errno::NOBUFS);
-        }
-        let amounts = [(Resource::Mappings, 1), (Resource::Memory, Pair::BYTES)];
+        // The party that connects pays; the other one cannot prevent it.
+        let amounts =
+            [(Resource::Pairs, 1), (Resource::Mappings, 1), (Resource::Memory, Pair::BYTES)];
         let mut charge = |amounts: &[_]| {
             self.accounts.charge(uid, amounts).map_err(|exceeded| {
                 tracing::debug!(%exceeded, "no pair is made");
@@ -79,5 +74,33 @@ impl Server {
         if let Some(pair) = self.sockets.pair_end(token, end) {
             pair.side_closed(end.side(), usize::from(slot));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::{Accounts, PAIRS};
+    use crate::test_server::TestServer;
+
+    const NAMES: [EndpointName; 2] = [(0, 0); 2];
+
+    #[test]
+    fn a_pair_counts_against_the_user_that_connects() {
+        let mut test = TestServer::new("pairs");
+        let [(hostile, _h), (other, _o), (third, _t)] =
+            [(7, 1), (8, 2), (9, 3)].map(|(uid, pid)| test.connect(uid, pid));
+        let server = &mut test.server;
+        server.accounts = Accounts::new(None, 1_000);
+        let (pair, _) = server.take_slot([hostile, other], NAMES).unwrap();
+        let used = |server: &Server| [7, 8].map(|uid| server.accounts.used(uid, Resource::Pairs));
+        assert_eq!(used(server), [1, 0]);
+        let _rest = server.accounts.charge(7, &[(Resource::Pairs, PAIRS - 1)]).unwrap();
+        assert_eq!(server.take_slot([hostile, third], NAMES), Err(Errno::NOBUFS));
+        assert!(server.take_slot([hostile, other], NAMES).is_ok(), "a slot of a present pair");
+        assert!(server.take_slot([other, hostile], NAMES).is_ok());
+        assert!(server.take_slot([other, third], NAMES).is_ok());
+        server.sockets.remove_pair(pair);
+        assert_eq!(used(server), [PAIRS - 1, 2]);
     }
 }

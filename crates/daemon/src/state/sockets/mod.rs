@@ -12,7 +12,7 @@ pub(crate) use pair::{EndpointName, Pair, PairEnd, PairId};
 pub(crate) use port::BoundPort;
 
 use super::member_fd::MemberFd;
-use crate::quota::Charge;
+use crate::quota::{Charge, Share};
 use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockKind};
@@ -109,6 +109,20 @@ impl SocketRegistry {
     pub(crate) fn domain_user(&self, domain: DomainId) -> Option<u32> {
         let present = self.domains.get(&domain).map(|domain| domain.uid);
         present.or(self.kept.get(&domain).copied())
+    }
+
+    /// The use of the `total` domains of a VM, by this user and by all. A predecessor's domains
+    /// count.
+    pub(crate) fn domain_share(&self, vm: i32, uid: u32, total: u64) -> Share {
+        let of_vm = (vm, 0)..=(vm, u32::MAX);
+        let present = self.domains.range(of_vm.clone()).map(|(_, domain)| domain.uid);
+        let kept = self.kept.range(of_vm).map(|(_, uid)| *uid);
+        let mut share = Share { total, used: 0, used_by_user: 0 };
+        for owner in present.chain(kept) {
+            share.used += 1;
+            share.used_by_user += u64::from(owner == uid);
+        }
+        share
     }
 
     /// The domain of this VM and user with a party for which `is_own` holds.

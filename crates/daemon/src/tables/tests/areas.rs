@@ -98,6 +98,32 @@ fn an_owner_that_writes_alone_allocates_alone() {
 }
 
 #[test]
+fn a_request_that_changes_nothing_has_no_record_and_no_record_repeats_the_extents() {
+    let (mut node, one, two, _) = members();
+    let id = node.create_area(one, params(AreaAudience::Vm), 16_384).unwrap();
+    for _ in 0..256 {
+        node.give_extent(one, id, 4096, 4096, false).unwrap();
+    }
+    let mut journal = node.drain_records();
+    let change = |node: &mut Node| {
+        node.area_index(two, id, 7).unwrap();
+        node.set_area_member_state(two, id, AreaMemberState::In).unwrap();
+        node.close_area(one, id).unwrap();
+        node.drain_records()
+    };
+    let records = change(&mut node);
+    assert_eq!(records.len(), 3);
+    assert!(postcard::to_allocvec(&records).unwrap().len() < 64);
+    assert_eq!(change(&mut node), []);
+    journal.extend(records);
+    node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
+    journal.extend(node.drain_records());
+    let again = Node::replay(&journal, Quota::default()).unwrap();
+    assert_eq!(again, node);
+    assert_eq!(again.area(one.vm, id).unwrap().extents.len(), 256);
+}
+
+#[test]
 fn a_journal_brings_areas_back() {
     let (mut node, one, two, _) = members();
     let id = node.create_area(one, params(AreaAudience::Set(vec![two.address.0])), 1024).unwrap();
