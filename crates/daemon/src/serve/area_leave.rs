@@ -336,7 +336,7 @@ mod tests {
         let vm = server.node.vm_init(spec, &cred(1)).unwrap();
         let [dead, living] = [1, 2].map(|pid| {
             let member = Member { pid, tid: None, started: 0 };
-            let bound = server.node.bind_free(vm, member, &cred(pid), MemberKind::Process);
+            let bound = server.node.bind_free(vm, member, &cred(pid), MemberKind::Process, None);
             MemberId::new(vm, bound.unwrap().address)
         });
         let areas = [(); 3].map(|()| add_area(server, dead, living));
