@@ -300,8 +300,8 @@ impl StandIn {
     ///
     /// # Errors
     /// The receiver is dead, or privileges deny it.
-    pub fn notify(&mut self, to: Address) -> Result<(), NotifyError> {
-        self.endpoint.notify(to)
+    pub fn notify(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
+        self.endpoint.notify_set(to, bits)
     }
 
     /// Ends the stand-in, whose remote endpoint has died. A drop says that its node cannot be

@@ -55,6 +55,10 @@ impl Endpoint {
         let peer = self.peers.get(index);
         peer.check(Code::DstDied)?;
         peer.admission().allow_notification()?;
+        if peer.admission().may_hold() {
+            let why = "no pulse reaches an endpoint of another node yet; send a message";
+            return Err(Fail::new(Code::NoSys, why));
+        }
         let mut receiver = self.conversation(index);
         receiver.trace().stamp(Moment::Ready);
         receiver.try_publish(|receiver| {

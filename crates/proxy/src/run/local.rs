@@ -447,11 +447,11 @@ impl Local {
     }
 
     /// Notifies a local endpoint in the name of a remote one.
-    pub fn notify(&mut self, from: EndpointId, to: Address) {
+    pub fn notify(&mut self, from: EndpointId, to: Address, argument: u64) {
         self.make_stand_in(from);
         if let Some(entry) = self.stand_ins.get_mut(&from) {
             // The receiver may have died meanwhile.
-            let _ = entry.stand_in.notify(to);
+            let _ = entry.stand_in.notify(to, argument);
         }
     }
 }

@@ -210,7 +210,7 @@ impl<'a> Life<'a> {
             }
             Action::Withdraw { delivery } => local.withdraw(delivery, machine, clock),
             Action::Abandon { delivery } => local.abandon(delivery),
-            Action::Notify { from, to, .. } => local.notify(from, to),
+            Action::Notify { from, to, argument } => local.notify(from, to, argument),
             Action::Bound { endpoint } => local.remote_bound(endpoint),
             Action::Died { endpoint } => local.remote_died(endpoint),
             Action::Room { node } => local.room(node),
