@@ -197,7 +197,7 @@ fn t9_a_journal_of_any_bytes_is_no_harm() {
                 (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
             });
             let length = u32::try_from(body.len()).unwrap();
-            let title = &b"m3ipc journal \x04\0"[..];
+            let title = &b"m3ipc journal \x05\0"[..];
             bytes =
                 [title, &length.to_le_bytes()[..], &sum.to_le_bytes(), &body[..], &bytes].concat();
         }
