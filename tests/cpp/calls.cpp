@@ -80,6 +80,7 @@ static std::thread peer(std::function<void(m3ipc::endpoint &)> body) {
 
 static void messages(m3ipc::endpoint &self) {
   const int server = self.address();
+  std::atomic<bool> is_full{false};
   auto client = peer([&](m3ipc::endpoint &own) {
     auto answer = own.call(server, m3ipc::message(1, sum{20, 22}), 10s);
     CHECK(answer && answer->type() == 2 && answer->as<int>() == 42);
@@ -97,8 +98,10 @@ static void messages(m3ipc::endpoint &self) {
     CHECK(own.notify(server).has_value());
     for (std::uint64_t value = 0; value < M3_PULSES_MAX; value++)
       CHECK(own.send_pulse(server, {200, value}).has_value());
-    CHECK(own.send_pulse(server, {200, 99}).error() == EMOLAGAIN);
+    const auto refused = own.send_pulse(server, {200, 99});
+    CHECK(!refused && refused.error() == EMOLAGAIN);
     CHECK(own.pending_pulses(server).value_or(-1) == M3_PULSES_MAX);
+    is_full = true;
     CHECK(own.send(server, m3ipc::message(8), 10s).has_value());
   });
   auto first = self.receive(m3ipc::any, 10s);
@@ -125,6 +128,8 @@ static void messages(m3ipc::endpoint &self) {
   char left[] = "abc", right[] = "d";
   iovec answer[] = {{left, 3}, {right, 1}};
   CHECK(self.replyv(request->source(), m3ipc::message(0), answer).has_value());
+  // No pulse is taken before the last one is refused.
+  while (!is_full) std::this_thread::yield();
   auto noted = self.receive(request->source(), 10s);
   CHECK(noted && noted->kind() == m3ipc::kind::notification && noted->died() == M3_NONE);
   std::uint64_t value = 0;

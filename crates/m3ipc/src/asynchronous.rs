@@ -506,14 +506,17 @@ impl AsyncEndpoint {
     /// # let node = m3ipc::test::node();
     /// # let (mut server, client) = node.pair();
     /// # let to = server.address();
-    /// # let thread = std::thread::spawn(move || server.receive_bytes(m3ipc::Source::Any, None));
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let received = server.receive_bytes(m3ipc::Source::Any, None);
+    /// #     received.map(|(_, bytes)| (bytes, server))
+    /// # });
     /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     /// # runtime.block_on(async move {
     /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
     /// client.send(to, &m3ipc::Message::new(7), b"any length".to_vec()).await?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
-    /// # assert_eq!(thread.join().unwrap()?.1, b"any length");
+    /// # assert_eq!(thread.join().unwrap()?.0, b"any length");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
