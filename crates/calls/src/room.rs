@@ -8,8 +8,8 @@ pub(crate) const ROOM_BYTES: usize = 4 << 20;
 /// The memory of a frame beside its body.
 pub(crate) const FRAME_COST: usize = 64;
 
-/// The room of a peer. Whoever queues a frame takes its cost first, and the take of the train that
-/// carries the frame gives it back. A frame longer than the room takes all of it.
+/// The room of a peer. A task takes the cost of a frame before it queues the frame, and the take of
+/// the train that carries the frame gives it back. A frame longer than the room takes all of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Room(Arc<Semaphore>);
 

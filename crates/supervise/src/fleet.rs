@@ -1,4 +1,4 @@
-//! All services together: who waits for whom, in which order they start and stop, and what a new
+//! All services together: which waits for which, in which order they start and stop, what a new
 //! file changes. Pure, as [`policy`](crate::policy).
 //!
 //! Invariants:
