@@ -1,5 +1,5 @@
-//! All services together: which waits for which, in which order they start and stop, what a new
-//! file changes. Pure, as [`policy`](crate::policy).
+//! All services together: which waits for which, in which order they start and stop, and what a
+//! new file changes. Pure, as [`policy`](crate::policy).
 //!
 //! Invariants:
 //! - A service starts when each service that it needs is ready, or waits for its first request.
