@@ -83,7 +83,9 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     fs::create_dir_all(&logs).map_err(|e| Error::write(&logs, e))?;
     copy_program(&logs)?;
     println!("logs: {}/STEP.log", logs.display());
-    Schedule::new(workspace, logs, steps).run()
+    // The long tier also measures.
+    let builds = if args.full { process::BUILD_ONCE } else { process::BUILD_QUICKLY };
+    Schedule::new(workspace, logs, builds, steps).run()
 }
 
 /// Copies this program for the steps: a build during the run may replace the original.

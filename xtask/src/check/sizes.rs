@@ -1,8 +1,8 @@
 //! The installed programs and the library stay small.
 //!
 //! The limits are promised for what users install: built with the profile `dist` and stripped. The
-//! check `sizes-dist` measures that in the long tier. The gate has built the profile `release`,
-//! which is 13 % larger for the library; the check `sizes` grants its files 15 % more.
+//! check `sizes-dist` measures that in the long tier. The gate has built the profile `release`
+//! without optimization across crates. Its library is 31 % larger; the check `sizes` grants 40 %.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ const RELEASE: &str = "ci/install/usr";
 /// The folder that the CI step `install-dist` fills, with the profile `dist`.
 const DIST: &str = "ci/install-dist/usr";
 /// What a file of the profile `release` may have, in percent of its limit.
-const RELEASE_PERCENT: u64 = 115;
+const RELEASE_PERCENT: u64 = 140;
 
 const MB: u64 = 1_000_000;
 

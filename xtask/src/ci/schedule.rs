@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-use super::process::{self, Ended, Running};
+use super::process::{self, Builds, Ended, Running};
 use super::step::Step;
 
 /// How many lines of the log of a failed step are printed.
-const TAIL_LINES: usize = 60;
+const TAIL_LINES: usize = 100;
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// How a step ended.
@@ -31,6 +31,7 @@ enum Outcome {
 pub struct Schedule<'a> {
     workspace: &'a Workspace,
     logs: PathBuf,
+    builds: Builds,
     slots: usize,
     waiting: Vec<&'a Step>,
     running: Vec<(&'a Step, Running)>,
@@ -38,10 +39,16 @@ pub struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// A schedule of these steps; their output goes to `logs`.
-    pub fn new(workspace: &'a Workspace, logs: PathBuf, steps: Vec<&'a Step>) -> Self {
+    /// A schedule of these steps, with these variables of cargo; their output goes to `logs`.
+    pub fn new(
+        workspace: &'a Workspace,
+        logs: PathBuf,
+        builds: Builds,
+        steps: Vec<&'a Step>,
+    ) -> Self {
         let slots = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4));
-        Self { workspace, logs, slots, waiting: steps, running: Vec::new(), ended: Vec::new() }
+        let (running, ended) = (Vec::new(), Vec::new());
+        Self { workspace, logs, builds, slots, waiting: steps, running, ended }
     }
 
     /// Runs all steps, or those until the first failure, and prints the totals.
@@ -125,7 +132,7 @@ impl<'a> Schedule<'a> {
         if let Some(reason) = step.falls_back(self.workspace) {
             println!("{:<12} NOTE    {:>7}  {reason}: {}", step.name, "", step.fallback);
         }
-        let running = process::start(self.workspace, step, &self.log(step))?;
+        let running = process::start(self.workspace, step, self.builds, &self.log(step))?;
         self.running.push((step, running));
         Ok(())
     }
@@ -186,7 +193,7 @@ mod tests {
         let workspace =
             Workspace { root: folder.clone(), target_dir: folder.clone(), packages: Vec::new() };
         let steps = steps.iter().map(|(step, _)| step).collect();
-        let mut schedule = Schedule::new(&workspace, folder.clone(), steps);
+        let mut schedule = Schedule::new(&workspace, folder.clone(), process::BUILD_ONCE, steps);
         schedule.slots = 2;
         let result = schedule.run();
         let order = fs::read_to_string(folder.join("order")).unwrap_or_default();

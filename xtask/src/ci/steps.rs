@@ -186,7 +186,6 @@ pub const STEPS: &[Step] = &[
         env: TARGET,
         needs: &[Need::File("tests/c/run.sh"), Need::Program("cc")],
         after: &["build"],
-        quiet: true,
         figure: Figure::TestTotals,
         next: "run the script by itself after cargo build --release",
         ..PLAIN
@@ -207,7 +206,6 @@ pub const STEPS: &[Step] = &[
         env: TARGET,
         needs: &[Need::File("tests/sockets/run.sh"), Need::Program("cc")],
         after: &["build"],
-        quiet: true,
         figure: Figure::TestTotals,
         next: "run the script with the name of the case after cargo build --release",
         ..PLAIN
@@ -261,7 +259,6 @@ pub const STEPS: &[Step] = &[
         env: TARGET,
         needs: &[Need::File("tests/python/run.sh"), Need::Program("python3")],
         after: &["build"],
-        quiet: true,
         figure: Figure::TestTotals,
         next: "run the script by itself after cargo build --release",
         ..PLAIN
@@ -273,7 +270,6 @@ pub const STEPS: &[Step] = &[
         needs: &[Need::File("tests/python/wheel.sh"), Need::PythonModule("ensurepip")],
         after: &["build"],
         lock: "release",
-        quiet: true,
         figure: Figure::LastLine,
         next: "run the script by itself; words after it go to pytest, as -k NAME",
         ..PLAIN
@@ -284,7 +280,6 @@ pub const STEPS: &[Step] = &[
         env: TARGET,
         needs: &[Need::File("tests/snippets/run.sh")],
         after: &["build"],
-        quiet: true,
         figure: Figure::TestTotals,
         next: "run the script by itself after cargo build --release",
         ..PLAIN

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 /// The time that all calls must sleep before a predicted completion counts as missing.
 const MISSING: Duration = Duration::from_millis(1_500);
+/// How often they must be seen asleep in that time. The clock of a virtual machine that was paused
+/// jumps, and nobody has run meanwhile.
+const SEEN_ASLEEP: u32 = 300;
 const RESTLESS: Duration = Duration::from_secs(120);
 
 impl OracleFixture {
@@ -21,7 +24,7 @@ impl OracleFixture {
             .map(|completion| (completion.who, self.visible_part(completion)))
             .collect();
         let mut bare = matches!(op, Op::Bind(_) | Op::Kill(_));
-        let mut asleep_since = None;
+        let mut asleep: Option<(Instant, u32)> = None;
         let began = Instant::now();
         loop {
             if let Op::Signal(slot) = op
@@ -50,9 +53,14 @@ impl OracleFixture {
                     if done && at_rest {
                         return Ok(());
                     }
-                    asleep_since =
-                        if at_rest { asleep_since.or_else(|| Some(Instant::now())) } else { None };
-                    if asleep_since.is_some_and(|since| since.elapsed() > MISSING) {
+                    asleep = at_rest.then(|| {
+                        asleep
+                            .map_or_else(|| (Instant::now(), 1), |(since, seen)| (since, seen + 1))
+                    });
+                    let is_missing = |(since, seen): (Instant, u32)| {
+                        seen >= SEEN_ASLEEP && since.elapsed() > MISSING
+                    };
+                    if asleep.is_some_and(is_missing) {
                         let seen = self.seen_by_daemon();
                         return Err(format!("all sleep, but the model ends {missing:?}\n{seen}"));
                     }
