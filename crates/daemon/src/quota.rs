@@ -94,7 +94,7 @@ fn with_commas(number: u64) -> String {
 }
 
 /// All quotas.
-pub const TABLE: [Row; 17] = [
+pub const TABLE: [Row; 19] = [
     row("connections", Limit::Number(CONNECTIONS), "control connections to the daemon"),
     row("members", Limit::Number(MEMBERS as u64), "bound endpoints in all VMs"),
     row("links", Limit::Number(LINKS as u64), "links that endpoints of the user requested"),
@@ -122,6 +122,16 @@ pub const TABLE: [Row; 17] = [
         "area indexes",
         Limit::Share("the indexes of an area"),
         "members in the whole life of an area",
+    ),
+    row(
+        "area room",
+        Limit::Share("the bytes of an area for a VM"),
+        "bytes that members of the user asked for",
+    ),
+    row(
+        "block numbers",
+        Limit::Share("the block numbers of an area for a VM"),
+        "block numbers that members of the user asked for",
     ),
     row("domains", Limit::Share("the domains of a VM"), "domains of com-sockets in one VM"),
 ];

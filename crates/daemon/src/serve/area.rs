@@ -12,7 +12,7 @@ use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::areas::Ledger;
 use crate::state::member_fd::MemberFd;
-use crate::tables::{Area, AreaMemberState, Credentials, MemberId};
+use crate::tables::{Area, AreaError, AreaMemberState, Credentials, MemberId};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code, Extent};
 use m3ipc_area::numbers_of;
@@ -256,7 +256,7 @@ impl Server {
         from_back: bool,
     ) {
         let mut given = self.node.give_extent(id, area, needed, wanted, from_back);
-        if given.as_ref().is_err_and(|error| error.code() == Code::AllocMem) {
+        if given.as_ref().is_err_and(AreaError::lacks_room) {
             self.reclaim_extents(id.vm, area);
             given = self.node.give_extent(id, area, needed, wanted, from_back);
         }
@@ -268,6 +268,7 @@ impl Server {
                 self.reply(token, Reply::Area(AreaReply::Extent(extent)), Vec::new());
             }
             Err(error) => {
+                // A user at its quota does not trouble others.
                 if error.code() == Code::AllocMem {
                     self.ask_for_room(id, area);
                 }

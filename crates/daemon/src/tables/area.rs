@@ -143,6 +143,24 @@ impl Area {
         }
     }
 
+    /// The use of the bytes and of the block numbers, by this user and by all. An extent counts
+    /// against the user of the member that asked for it, also after its blocks have changed hands.
+    pub(super) fn room_shares(&self, uid: u32) -> [Share; 2] {
+        let is_of_user = |extent: &&Extent| {
+            let allocator = self.members.get(usize::from(extent.allocator));
+            allocator.is_some_and(|member| member.uid == uid)
+        };
+        let share = |total: u64, measure: fn(&Extent) -> u64| Share {
+            total,
+            used: self.extents.iter().map(measure).sum(),
+            used_by_user: self.extents.iter().filter(is_of_user).map(measure).sum(),
+        };
+        [
+            share(self.params.limit_bytes, |extent| extent.bytes),
+            share(u64::from(self.numbers), |extent| u64::from(extent.numbers)),
+        ]
+    }
+
     /// The number of members that have not left.
     pub(super) fn member_count(&self) -> usize {
         self.members.iter().filter(|member| member.state != AreaMemberState::Gone).count()

@@ -70,6 +70,12 @@ pub enum AreaError {
 }
 
 impl AreaError {
+    /// Whether extents that nobody uses any more could help.
+    #[must_use]
+    pub const fn lacks_room(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Quota { .. })
+    }
+
     /// The contract's code.
     #[must_use]
     pub const fn code(&self) -> Code {

@@ -42,6 +42,28 @@ impl Vm {
     }
 }
 
+/// How much more room of an area a user may have.
+struct RoomQuota {
+    uid: u32,
+    /// Bytes and block numbers; nothing for a user without a quota.
+    shares: Option<[Share; 2]>,
+}
+
+impl RoomQuota {
+    fn check_bytes(&self, bytes: u64) -> Result<(), AreaError> {
+        self.check(0, bytes, "area room")
+    }
+
+    fn check_numbers(&self, numbers: u32) -> Result<(), AreaError> {
+        self.check(1, u64::from(numbers), "block numbers")
+    }
+
+    fn check(&self, share: usize, wanted: u64, name: &'static str) -> Result<(), AreaError> {
+        let is_over = self.shares.is_some_and(|shares| !shares[share].admits(wanted, false));
+        if is_over { Err(AreaError::Quota { uid: self.uid, name }) } else { Ok(()) }
+    }
+}
+
 impl Node {
     /// For each share of a VM, the highest one that a user has in any VM of others.
     #[must_use]
@@ -221,7 +243,7 @@ impl Node {
     /// Gives a member an extent: of `wanted` bytes if a gap has that size, else of `needed` bytes.
     ///
     /// # Errors
-    /// No gap is large enough, or the member may not allocate.
+    /// No gap is large enough, the member may not allocate, or its user is at a quota.
     pub fn give_extent(
         &mut self,
         id: MemberId,
@@ -242,19 +264,37 @@ impl Node {
             return Err(full);
         }
         let sizes = [wanted.min(limit), needed].map(|bytes| bytes.next_multiple_of(step));
-        let found = sizes.into_iter().find_map(|bytes| Some((entry.gap(bytes, from_back)?, bytes)));
+        let room = self.room_of(id, entry)?;
+        room.check_bytes(sizes[1])?;
+        room.check_numbers(NUMBERS_STEP)?;
+        let found = sizes
+            .into_iter()
+            .filter(|bytes| room.check_bytes(*bytes).is_ok())
+            .find_map(|bytes| Some((entry.gap(bytes, from_back)?, bytes)));
         let (offset, bytes) = found.ok_or(full.clone())?;
         let share = u64::from(entry.numbers) * bytes / limit;
         let count =
             u32::try_from(share).unwrap_or(entry.numbers).clamp(NUMBERS_STEP, entry.numbers);
         let numbers = [count, NUMBERS_STEP]
             .into_iter()
+            .filter(|count| room.check_numbers(*count).is_ok())
             .find_map(|count| Some((entry.numbers_gap(count)?, count)));
         let (first_number, numbers) = numbers.ok_or(full)?;
         let generation = entry.grants.wrapping_add(1) << 12 & 0xff_ffff;
         let extent = Extent { allocator, offset, bytes, first_number, numbers, generation };
         self.commit(Record::Extent { vm: id.vm, area, extent });
         Ok(extent)
+    }
+
+    /// The quotas of a member for the room of an area. An area for its whole VM has members that
+    /// its owner did not choose.
+    fn room_of(&self, id: MemberId, area: &Area) -> Result<RoomQuota, AreaError> {
+        let uid = self.endpoint(id).map_or(0, |endpoint| endpoint.uid);
+        let owners = [area.owner_uid, self.vm(id.vm)?.spec.owner_uid];
+        let is_free = area.params.audience != AreaAudience::Vm
+            || self.is_privileged(uid)
+            || owners.contains(&uid);
+        Ok(RoomQuota { uid, shares: (!is_free).then(|| area.room_shares(uid)) })
     }
 
     /// Frees extents, by their offsets.

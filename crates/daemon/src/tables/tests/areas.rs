@@ -6,7 +6,8 @@ use m3ipc_wire::{AreaAudience, AreaParams};
 fn members() -> (Node, MemberId, MemberId, MemberId) {
     let mut node = Node::new(0, NodeLimits::DEFAULT, Quota::default());
     let cred = Credentials::new(7, 7, 100);
-    let spec = VmSpec::new("a".to_owned(), VmLimits { procs: 221, tasks: 35 }, &cred);
+    let mut spec = VmSpec::new("a".to_owned(), VmLimits { procs: 221, tasks: 35 }, &cred);
+    spec.mode = VmMode(0o777);
     let vm = node.vm_init(spec, &cred).unwrap();
     let mut ids = [100, 101, 102].map(|pid| {
         let member = Member { pid, tid: None, started: 0 };
@@ -83,6 +84,55 @@ fn extents_and_addresses_do_not_overlap_and_come_back() {
     assert_eq!(full.code(), Code::AllocMem);
     node.free_extents(one.vm, id, vec![front.offset]);
     assert_eq!(node.give_extent(two, id, 4096, 4096, false).unwrap().offset, 0);
+}
+
+/// Another user in the VM of [`members`].
+fn stranger(node: &mut Node, vm: i32) -> MemberId {
+    let member = Member { pid: 200, tid: None, started: 0 };
+    let cred = Credentials::new(8, 8, 200);
+    let bound = node.bind_free(vm, member, &cred, MemberKind::Process, None).unwrap();
+    MemberId::new(vm, bound.address)
+}
+
+#[test]
+fn another_user_gets_a_quarter_of_an_area_that_is_for_all() {
+    let (mut node, one, two, _) = members();
+    let other = stranger(&mut node, one.vm);
+    let id = node.create_area(one, params(AreaAudience::Vm), 1024).unwrap();
+    node.area_index(two, id, 7).unwrap();
+    node.area_index(other, id, 8).unwrap();
+    let taken = node.give_extent(other, id, 4096, 1 << 20, false).unwrap();
+    assert_eq!(taken.bytes, 4096, "not what it would like, but what it needs");
+    node.give_extent(other, id, 248 << 10, 248 << 10, false).unwrap();
+    let refused = node.give_extent(other, id, 8192, 8192, false).unwrap_err();
+    assert_eq!(refused, AreaError::Quota { uid: 8, name: "area room" });
+    node = Node::replay(&node.snapshot(), Quota::default()).unwrap();
+    assert!(node.give_extent(other, id, 8192, 8192, false).is_err());
+    node.give_extent(two, id, 1 << 19, 1 << 19, false).unwrap();
+    node.free_extents(one.vm, id, vec![taken.offset]);
+    node.give_extent(other, id, 4096, 4096, false).unwrap();
+}
+
+#[test]
+fn another_user_gets_a_quarter_of_the_block_numbers() {
+    let (mut node, one, _, _) = members();
+    let other = stranger(&mut node, one.vm);
+    let id = node.create_area(one, params(AreaAudience::Vm), 1024).unwrap();
+    node.area_index(other, id, 8).unwrap();
+    for _ in 0..4 {
+        node.give_extent(other, id, 4096, 4096, false).unwrap();
+    }
+    let refused = node.give_extent(other, id, 4096, 4096, false).unwrap_err();
+    assert_eq!(refused, AreaError::Quota { uid: 8, name: "block numbers" });
+}
+
+#[test]
+fn a_member_that_the_creator_names_gets_the_whole_area() {
+    let (mut node, one, _, _) = members();
+    let other = stranger(&mut node, one.vm);
+    let id = node.create_area(one, params(AreaAudience::Pair(other.address.0)), 1024).unwrap();
+    node.area_index(other, id, 8).unwrap();
+    node.give_extent(other, id, 1 << 20, 1 << 20, false).unwrap();
 }
 
 #[test]
