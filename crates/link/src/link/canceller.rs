@@ -12,23 +12,24 @@ pub struct RequestCanceller {
     page: SharedPage,
     side: LinkSide,
     request: SlotState,
+    may_peer_hold: bool,
 }
 
 impl Link {
     /// The right to cancel this request later.
     #[must_use]
     pub fn canceller(&self, request: SlotState) -> RequestCanceller {
-        RequestCanceller { page: self.page.share(), side: self.side, request }
+        let (side, may_peer_hold) = (self.side, self.may_peer_hold);
+        RequestCanceller { page: self.page.share(), side, request, may_peer_hold }
     }
 }
 
 impl RequestCanceller {
-    /// Ends the request: withdraws it or, if the peer has taken it, abandons it; see
-    /// [`Link::cancel`].
+    /// Ends the request; see [`Link::cancel`].
     ///
     /// # Errors
     /// [`RuleBroken`] if the word follows from no rule.
     pub fn cancel(&self) -> Result<Cancelled, RuleBroken> {
-        slot::cancel(self.page.word64(self.side.slot()), self.request)
+        slot::cancel(self.page.word64(self.side.slot()), self.request, self.may_peer_hold)
     }
 }
