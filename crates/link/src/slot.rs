@@ -153,8 +153,7 @@ pub enum Held {
 }
 
 impl Held {
-    const ALL: [Self; 5] =
-        [Self::Open, Self::Asked, Self::GivenBack, Self::Lost, Self::Unanswered];
+    const ALL: [Self; 5] = [Self::Open, Self::Asked, Self::GivenBack, Self::Lost, Self::Unanswered];
 
     /// The word for this state of the message that was posted as `full`.
     pub(crate) const fn word(self, full: SlotState) -> u64 {

@@ -9,7 +9,7 @@ use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Link, LinkSide, MessageKind, PULSES_MAX, TakenMessage, Withdrawing};
 
 const CONTENTS: Detail =
-    Detail { contents: true, stamps: false, notifications: false, pulses: false };
+    Detail { contents: true, stamps: false, notifications: false, pulses: false, codes: false };
 
 /// Both parties sleep for each other. The message arrives whole, and both parties wake.
 pub fn deliver() {

@@ -8,9 +8,9 @@ use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
 
 const CONTENTS: Detail =
-    Detail { contents: true, stamps: true, notifications: false, pulses: false };
+    Detail { contents: true, stamps: true, notifications: false, pulses: false, codes: false };
 const STAMPS: Detail =
-    Detail { contents: false, stamps: true, notifications: false, pulses: false };
+    Detail { contents: false, stamps: true, notifications: false, pulses: false, codes: false };
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 
