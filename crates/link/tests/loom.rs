@@ -187,11 +187,11 @@ models! {
     held_unanswered: held::unanswered, 2, Some(4), 0;
     held_ask_back: held::ask_back, 2, Some(4), 0;
     held_ask_too_late: held::ask_too_late, 2, Some(4), 0;
-    held_withdraw_or_take: held::withdraw_or_take, 3, Some(5), 4;
+    held_withdraw_or_take: held::withdraw_or_take, 3, Some(5), 3;
     held_withdraw_or_give_back: held::withdraw_or_give_back, 3, Some(5), 3;
     held_withdraw_or_let_go: held::withdraw_or_let_go, 3, Some(5), 3;
     held_cancel_or_lose_answer: held::cancel_or_lose_answer, 3, Some(5), 2;
-    held_death_of_the_proxy: held::death_of_the_proxy, 2, Some(4), 3;
+    held_death_of_the_proxy: held::death_of_the_proxy, 2, Some(4), 2;
     held_death_while_held: held::death_while_held, 2, Some(4), 0;
 }
 

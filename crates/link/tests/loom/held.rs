@@ -277,16 +277,16 @@ pub fn cancel_or_lose_answer() {
 pub fn death_of_the_proxy() {
     let (mut sender, mut proxy) = sender_and_proxy(CODES);
     let daemon = sender.give_control_page();
-    let posted = sender.post(MessageKind::Send, 9, FIRST);
     let acting = thread::spawn(move || {
         let mut end = End::NotHeld;
-        if hold(&mut proxy).is_some() {
+        if let Some((message, _)) = hold(&mut proxy) {
             // It dies before it can wake the sender.
-            end = if proxy.link.take_held(posted) { End::Decided } else { End::TooLate };
+            end = if proxy.link.take_held(message) { End::Decided } else { End::TooLate };
         }
         daemon.announce_event();
         end
     });
+    let posted = sender.post(MessageKind::Send, 9, FIRST);
     let is_taken = sender.wait(|own| match end_of(own, posted) {
         Some(end) => Some(end == Ok(())),
         None => own.has_new_event().then_some(false),
