@@ -11,8 +11,8 @@ use crate::serve::Serve;
 use crate::state::{Manifest, Peer, Refusal, Shared};
 use m3ipc::asynchronous::{AsyncEndpoint, NextStep, PendingName};
 use m3ipc::{
-    Address, Call, Code, Identity, Message, PendingSend, ReceiveError, Received, SendError,
-    WaitError,
+    Address, Call, Code, Endpoint, Identity, Message, PendingSend, ReceiveError, Received,
+    SendError, Timeout, WaitError, Withdrawal,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +25,11 @@ const ROUND: usize = 128;
 fn may_be_taken(error: &SendError) -> bool {
     let is_untaken = matches!(error, SendError::Died(_) | SendError::Stale(_));
     !is_untaken && error.code() != Code::NoPayload
+}
+
+/// Whether a posted train went back. The runtime has no time for the word of another node.
+fn withdraw(endpoint: &mut Endpoint, train: &PendingSend) -> bool {
+    endpoint.withdraw_timeout(train, Timeout::NoWait) == Withdrawal::Withdrawn
 }
 
 pub(crate) struct Driver {
@@ -127,7 +132,7 @@ impl Driver {
             match polled {
                 Ok(false) if !wants_stop() => {}
                 Ok(taken) => {
-                    let is_withdrawn = !taken && self.endpoint.endpoint().withdraw(pending);
+                    let is_withdrawn = !taken && withdraw(self.endpoint.endpoint(), pending);
                     ended.push((*address, Ok(!is_withdrawn)));
                 }
                 Err(error) => ended.push((*address, Err(error))),
@@ -277,7 +282,7 @@ impl Driver {
     fn end_peer(&mut self, address: i32, reason: &Reason) {
         if let Some((pending, manifest)) = self.posted.remove(&address) {
             // The train may have been taken just before the end.
-            let is_taken = !self.endpoint.endpoint().withdraw(&pending);
+            let is_taken = !withdraw(self.endpoint.endpoint(), &pending);
             if is_taken && let Some(peer) = self.shared.state().peers.get_mut(&address) {
                 peer.train_taken(manifest);
             }

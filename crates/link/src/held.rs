@@ -10,16 +10,21 @@
 //! | HELD(n) | sender, which wants the message back: [`ask_back`] | HELD(n) asked |
 //! | HELD(n), asked or not | proxy: [`take`] | TAKEN(n) |
 //! | HELD(n), asked or not | proxy: [`give_back`] | GIVEN BACK(n) |
+//! | HELD(n), asked or not | proxy, which cannot know what the receiver did: [`lose`] | LOST(n) |
 //! | TAKEN(n) | proxy, to which no answer comes: [`lose_answer`] | UNANSWERED(n) |
-//! | HELD(n) | proxy without room: [`let_go`] | FULL(n) |
-//! | GIVEN BACK(n) | sender: [`crate::slot::withdraw`] | EMPTY(n) |
-//! | each of these | sender that waits no longer: [`crate::slot::abandon`] | EMPTY(n) |
+//! | HELD(n), asked or not | proxy without room: [`let_go`] | FULL(n) |
+//! | HELD(n), asked or not | sender that waits no longer: [`leave_behind`] | EMPTY(n) |
+//! | GIVEN BACK(n), LOST(n), UNANSWERED(n) | sender: [`crate::slot::post`] | FULL(n+1) |
 //!
 //! All these words have the phase REFUSED and a bit that no refusal has. The fast path compares
 //! whole words with FULL and TAKEN, so it never knows of them. The cell itself stays as it is: the
-//! proxy has its copy.
+//! proxy has its copy. The reason of an end lies beside the notifications of the proxy, where no
+//! other party writes: a proxy that writes it too late spoils no later message.
+//!
+//! The word alone says whether the message was taken, and one compare-and-swap decides each step.
+//! A sender that gives a message up goes by [`take_back`].
 
-use crate::slot::{Held, SlotPhase, SlotState};
+use crate::slot::{Held, SlotPhase, SlotState, Withdrawing};
 use crate::words::Word64;
 use core::sync::atomic::Ordering;
 
@@ -37,21 +42,32 @@ pub fn hold(word: &impl Word64, seen: SlotState) -> bool {
 /// Moves a held message on. `false` if its sender waits no longer.
 fn leave(word: &impl Word64, seen: SlotState, to: u64) -> bool {
     // The sender may ask meanwhile, once.
-    let moved = [Held::Open, Held::Asked]
+    [Held::Open, Held::Asked]
         .into_iter()
-        .any(|held| word.compare_exchange(held.word(seen), to).is_ok());
+        .any(|held| word.compare_exchange(held.word(seen), to).is_ok())
+}
+
+/// As [`leave`], to a word that ends the wait of the sender.
+fn decide(word: &impl Word64, seen: SlotState, to: u64) -> bool {
+    let moved = leave(word, seen, to);
     word.fence_after_update(); // pairs with the fence of `publish_mode`
     moved
 }
 
 /// The receiver has taken a held message. `false` if its sender waits no longer.
 pub fn take(word: &impl Word64, seen: SlotState) -> bool {
-    leave(word, seen, seen.in_phase(SlotPhase::Taken).encode())
+    decide(word, seen, seen.in_phase(SlotPhase::Taken).encode())
 }
 
 /// The receiver never gets a held message. `false` if its sender waits no longer.
 pub fn give_back(word: &impl Word64, seen: SlotState) -> bool {
-    leave(word, seen, Held::GivenBack.word(seen))
+    decide(word, seen, Held::GivenBack.word(seen))
+}
+
+/// Nobody knows whether the receiver has taken a held message. `false` if its sender waits no
+/// longer.
+pub fn lose(word: &impl Word64, seen: SlotState) -> bool {
+    decide(word, seen, Held::Lost.word(seen))
 }
 
 /// No answer comes to a taken request. `false` if its sender waits no longer.
@@ -62,7 +78,8 @@ pub fn lose_answer(word: &impl Word64, seen: SlotState) -> bool {
     moved
 }
 
-/// Leaves a message as if it had not been held: it could not be sent on yet.
+/// Leaves a message as if it had not been held: it could not be sent on yet. `false` if its sender
+/// waits no longer.
 pub fn let_go(word: &impl Word64, seen: SlotState) -> bool {
     leave(word, seen, seen.encode())
 }
@@ -74,67 +91,52 @@ pub fn ask_back(word: &impl Word64, full: SlotState) {
     word.fence_after_update(); // pairs with the fence of `publish_mode`
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::slot::{self, Cancelled, MessageFate, MessageKind, is_held};
-    use core::sync::atomic::AtomicU64;
+/// The sender of a held message waits no longer: nobody will say what became of it. `false` if the
+/// message is not held any more.
+pub fn leave_behind(word: &impl Word64, full: SlotState) -> bool {
+    leave(word, full, full.in_phase(SlotPhase::Empty).encode())
+}
 
-    fn held() -> (AtomicU64, SlotState) {
-        let word = AtomicU64::new(0);
-        let full = slot::post(&word, SlotState::NEW, MessageKind::Request);
-        assert_eq!(slot::peek(&word), Ok(Some(full)));
-        assert!(hold(&word, full) && !hold(&word, full));
-        (word, full)
-    }
+/// A sender that gives a message up.
+pub trait TakingBack {
+    /// Why a step failed.
+    type Error;
 
-    #[test]
-    fn a_held_message_is_open_and_nobody_else_finds_it() {
-        let (word, full) = held();
-        for asked in [false, true] {
-            if asked {
-                ask_back(&word, full);
-            }
-            let expected = if asked { Held::Asked } else { Held::Open };
-            assert_eq!(state(&word, full), Some(expected));
-            assert_eq!(slot::fate(&word, full), MessageFate::Open);
-            assert_eq!(slot::peek(&word), Ok(None));
-            assert_eq!(slot::refusal(&word, full), None);
-            assert!(slot::is_quiet(&word) && !slot::is_answer_awaited(&word, full));
-            assert!(!slot::take(&word, full), "a second receiver");
-            assert!(slot::withdraw(&word, full).is_err() && is_held(&word, full));
+    /// Withdraws the message, by [`Link::withdraw`](crate::Link::withdraw).
+    ///
+    /// # Errors
+    /// The receiver broke the rules.
+    fn withdraw(&mut self) -> Result<Withdrawing, Self::Error>;
+
+    /// Asks for the held message, by [`Link::ask_back`](crate::Link::ask_back), and wakes the
+    /// proxy.
+    fn ask_back(&mut self);
+
+    /// Waits while the message is held. `false` if the wait has ended before.
+    fn await_proxy(&mut self) -> bool;
+
+    /// Leaves the held message behind, by [`Link::leave_behind`](crate::Link::leave_behind).
+    fn leave_behind(&mut self) -> bool;
+}
+
+/// Takes a message back, or finds out what became of it. While a proxy holds it, its word is
+/// awaited, as long as the sender has patience. The result is never [`Withdrawing::Held`].
+///
+/// # Errors
+/// Those of [`TakingBack::withdraw`].
+pub fn take_back<S: TakingBack>(sender: &mut S) -> Result<Withdrawing, S::Error> {
+    loop {
+        let found = sender.withdraw()?;
+        if found != Withdrawing::Held {
+            return Ok(found);
+        }
+        // A proxy that let the message go and held it again has forgotten that it was asked.
+        sender.ask_back();
+        if !sender.await_proxy() && sender.leave_behind() {
+            return Ok(Withdrawing::Unknown);
         }
     }
-
-    #[test]
-    fn a_held_message_is_taken_or_comes_back() {
-        let (word, full) = held();
-        assert!(take(&word, full) && !give_back(&word, full));
-        assert_eq!(slot::fate(&word, full), MessageFate::Taken);
-        assert!(lose_answer(&word, full) && !lose_answer(&word, full));
-        assert_eq!(state(&word, full), Some(Held::Unanswered));
-        assert_eq!(slot::cancel(&word, full), Ok(Cancelled::Taken));
-
-        let (word, full) = held();
-        ask_back(&word, full);
-        assert!(give_back(&word, full) && !take(&word, full));
-        assert_eq!((slot::fate(&word, full), is_held(&word, full)), (MessageFate::Open, false));
-        assert_eq!(slot::peek(&word), Ok(None), "the proxy does not find it again");
-        assert_eq!(slot::cancel(&word, full), Ok(Cancelled::Withdrawn));
-
-        let (word, full) = held();
-        assert!(let_go(&word, full));
-        assert_eq!(slot::peek(&word), Ok(Some(full)));
-        assert_eq!(slot::withdraw(&word, full), Ok(true));
-    }
-
-    #[test]
-    fn a_sender_that_waits_no_longer_knows_that_it_does_not_know() {
-        let (word, full) = held();
-        assert_eq!(slot::cancel(&word, full), Ok(Cancelled::Held));
-        assert!(!take(&word, full) && !give_back(&word, full) && !let_go(&word, full));
-        let next = slot::post(&word, full, MessageKind::Send);
-        assert_eq!(slot::peek(&word), Ok(Some(next)));
-        assert_eq!(state(&word, full), None);
-    }
 }
+
+#[cfg(test)]
+mod tests;

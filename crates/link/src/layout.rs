@@ -4,7 +4,7 @@
 //! 0x000 slot of side 0: state word, stamp, type, long bytes, 40 bytes of payload
 //! 0x040 slot of side 1
 //! 0x080 notifications of side 0: numbers pending, argument of the first, argument of the later
-//!       ones, 16 codes of pulses, 2 values of pulses
+//!       ones, 16 codes of pulses, 2 values of pulses, code of a proxy
 //! 0x0c0 notifications of side 1
 //! 0x100 wake word of side 0 (side 0 sleeps on it), 7 values of pulses for side 0
 //! 0x140 wake word of side 1, 7 values of pulses for side 1
@@ -42,6 +42,8 @@ pub(crate) const LATER_ARGUMENT: usize = 16;
 const PULSE_CODES: usize = 24;
 /// Offset of the last two values of pulses in that line.
 const LAST_PULSE_VALUES: usize = 40;
+/// Offset of the code with which a proxy ends a message, in the line of its notifications.
+const PROXY_CODE: usize = 56;
 /// Offset of the values of pulses in the line of a wake word and of a copy gate.
 const PULSE_VALUES: usize = 8;
 /// Values of pulses in such a line.
@@ -58,7 +60,7 @@ const _: () = assert!(LONG + 2 * LONG_MAX_BYTES <= COPY_GATE);
 const _: () = assert!(COPY_GATE + 2 * LINE_BYTES <= LINK_BYTES);
 const _: () = assert!(PULSE_VALUES + 8 * VALUES_PER_LINE == LINE_BYTES);
 const _: () = assert!(PULSE_CODES + PULSES_MAX == LAST_PULSE_VALUES);
-const _: () = assert!(LAST_PULSE_VALUES + 16 <= LINE_BYTES);
+const _: () = assert!(LAST_PULSE_VALUES + 16 == PROXY_CODE && PROXY_CODE + 4 <= LINE_BYTES);
 
 /// The side of a party of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,11 @@ impl LinkSide {
             _ => (self.notification() + LAST_PULSE_VALUES, place - 2 * VALUES_PER_LINE),
         };
         line + 8 * at
+    }
+
+    /// Offset of the code with which this side, a proxy, ends a message of the other side.
+    pub(crate) const fn proxy_code(self) -> usize {
+        self.notification() + PROXY_CODE
     }
 
     /// Offset of the copy gate of this side.

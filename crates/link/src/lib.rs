@@ -53,7 +53,9 @@ pub use link::{Link, Look, RequestCanceller};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
 pub use served_bounce_buffer::ServedBounceBuffer;
-pub use slot::{Cancelled, Held, MessageFate, MessageKind, RuleBroken, SlotRefusal, SlotState};
+pub use slot::{
+    Cancelled, Held, MessageFate, MessageKind, RuleBroken, SlotRefusal, SlotState, Withdrawing,
+};
 pub use status::{HOT_SET_MAX, OwnStatus, PeerStatus, STATUS_BYTES};
 pub use trace_record::{TraceHalf, TraceRecord, TraceWhat};
 pub use trace_ring::{TRACE_SLOTS, TraceRing, trace_bytes};

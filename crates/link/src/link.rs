@@ -18,6 +18,7 @@ use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 use crate::pulse_places::PulsePlaces;
 use crate::slot::{
     self, Cancelled, MessageFate, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState,
+    Withdrawing,
 };
 use crate::words::{LinePage, Word32, Word64};
 use core::sync::atomic::Ordering;
@@ -43,6 +44,8 @@ pub struct Link<P: LinePage = SharedPage> {
     /// The name of the block that came with the last taken message.
     block_name: [u8; BLOCK_NAME_BYTES],
     pulses: PulsePlaces,
+    /// Whether the peer is a proxy, which holds messages.
+    may_peer_hold: bool,
 }
 
 /// A slot: its line, and its offset in the page.
@@ -76,6 +79,7 @@ impl<P: LinePage> Link<P> {
             owed: None,
             block_name: [0; BLOCK_NAME_BYTES],
             pulses: PulsePlaces::default(),
+            may_peer_hold: false,
         }
     }
 
@@ -106,8 +110,9 @@ impl<P: LinePage> Link<P> {
             return Ok(self.last.phase() != SlotPhase::Full);
         }
         let withdrawn = self.last.in_phase(SlotPhase::Empty).encode();
-        match slot::fate_in(found, self.last) {
+        match slot::fate_in(found, self.last, self.may_peer_hold) {
             MessageFate::Taken | MessageFate::Refused(_) => Ok(true),
+            MessageFate::Held(held) => Ok(!held.is_undecided()),
             MessageFate::Gone if found == withdrawn => Ok(true),
             MessageFate::Open | MessageFate::Gone => Err(RuleBroken),
         }
@@ -153,7 +158,7 @@ impl<P: LinePage> Link<P> {
     /// [`RuleBroken`] if the word follows from no rule.
     #[inline]
     pub fn is_taken(&self, posted: SlotState) -> Result<bool, RuleBroken> {
-        slot::is_taken(self.own_word(), posted)
+        slot::is_taken(self.own_word(), posted, self.may_peer_hold)
     }
 
     /// Whether the peer has refused this message, and why.
@@ -167,7 +172,7 @@ impl<P: LinePage> Link<P> {
     #[must_use]
     #[inline]
     pub fn fate(&self, posted: SlotState) -> MessageFate {
-        slot::fate(self.own_word(), posted)
+        slot::fate(self.own_word(), posted, self.may_peer_hold)
     }
 
     /// Refuses a message whose block cannot be accepted. `false` if the peer withdrew it.
@@ -177,27 +182,21 @@ impl<P: LinePage> Link<P> {
         slot::refuse(self.peer_word(), arrival.state, refusal)
     }
 
-    /// Takes this message back. `Ok(false)` if the peer has taken it.
+    /// Takes this message back, unless the peer has taken or holds it.
     ///
     /// # Errors
     /// [`RuleBroken`] if the word follows from no rule.
-    pub fn withdraw(&self, posted: SlotState) -> Result<bool, RuleBroken> {
-        slot::withdraw(self.own_word(), posted)
+    pub fn withdraw(&self, posted: SlotState) -> Result<Withdrawing, RuleBroken> {
+        slot::withdraw(self.own_word(), posted, self.may_peer_hold)
     }
 
-    /// Marks a taken request as abandoned: this side no longer awaits its answer. Poll for the
-    /// answer once more afterwards.
-    pub fn abandon(&self, posted: SlotState) {
-        slot::abandon(self.own_word(), posted);
-    }
-
-    /// Ends a request: withdraws it or, if the peer has taken it, abandons it. After
+    /// Ends a message: withdraws it or, if the peer has taken or holds it, leaves it behind. After
     /// [`Cancelled::Taken`], poll for the answer once more.
     ///
     /// # Errors
     /// [`RuleBroken`] if the word follows from no rule.
     pub fn cancel(&self, request: SlotState) -> Result<Cancelled, RuleBroken> {
-        slot::cancel(self.own_word(), request)
+        slot::cancel(self.own_word(), request, self.may_peer_hold)
     }
 
     /// The message in the peer's slot.
@@ -365,7 +364,9 @@ impl<P: LinePage> Link<P> {
         let posted = self.post(kind, request.sequence(), m_type, payload, long);
         // The peer decides: if it abandoned the request before it could see the answer, the answer
         // goes back.
-        if slot::is_answer_awaited(self.peer_word(), request) || !self.withdraw(posted)? {
+        if slot::is_answer_awaited(self.peer_word(), request)
+            || self.withdraw(posted)? == Withdrawing::Taken
+        {
             Ok(AnswerOutcome::Posted)
         } else {
             Ok(AnswerOutcome::NotAwaited)

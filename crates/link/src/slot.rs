@@ -7,11 +7,11 @@
 //! | FULL(n) | receiver: [`refuse`], by compare-and-swap | REFUSED(n) |
 //! | FULL(n) | sender: [`withdraw`], by compare-and-swap | EMPTY(n) |
 //! | TAKEN(n) | sender: [`post`] | FULL(n+1) |
-//! | TAKEN(n) | sender of a request: [`abandon`] | EMPTY(n) |
+//! | TAKEN(n) | sender of a request: [`cancel`] | EMPTY(n) |
 //! | REFUSED(n) | sender: [`post`] | FULL(n+1) |
 //!
-//! A proxy also holds messages ([`crate::held`]): a HELD word has the phase REFUSED and one bit
-//! more, so each of these rules treats it as a message that is still open.
+//! A proxy also holds messages ([`crate::held`]), and nobody else may: from any other receiver the
+//! words of a held message break the rules. `may_hold` tells the two apart.
 //!
 //! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered,
 //! refused or withdrawn, exactly one of the three. A receiver refuses a message whose payload lies
@@ -21,7 +21,7 @@
 //! successful [`take`] is whole. The number n makes every FULL differ from all earlier ones.
 //!
 //! TAKEN(n) of a request also means that its sender awaits an answer. The receiver posts an answer
-//! only in this state ([`is_answer_awaited`]). A sender that abandons its request polls for an
+//! only in this state ([`is_answer_awaited`]). A sender that cancels its request polls for an
 //! answer once more afterwards. So at least one of the two sees the other.
 
 use crate::words::Word64;
@@ -89,8 +89,23 @@ pub enum MessageFate {
     Taken,
     /// The receiver has refused it.
     Refused(SlotRefusal),
+    /// A proxy holds or held it, on behalf of a receiver on another node.
+    Held(Held),
     /// The sender withdrew it or posted another one, or the receiver broke the rules.
     Gone,
+}
+
+/// The outcome of a withdrawal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawing {
+    /// The message went back: the receiver never gets it.
+    Withdrawn,
+    /// The receiver has taken it.
+    Taken,
+    /// A proxy holds it and has not decided. Nothing changed.
+    Held,
+    /// A proxy has said that nobody knows whether the receiver has taken it.
+    Unknown,
 }
 
 /// The outcome of a cancelled request.
@@ -101,8 +116,10 @@ pub enum Cancelled {
     /// The receiver has taken the request. Poll for the answer once more: it may have been posted
     /// before the cancellation.
     Taken,
+    /// The receiver has taken the request, and a proxy has said that no answer comes.
+    Unanswered,
     /// A proxy held the request: its receiver, on another node, may have taken it.
-    Held,
+    Unknown,
 }
 
 const PHASE_BITS: u32 = 2;
@@ -117,6 +134,9 @@ const HELD: u64 = 1 << (SEQUENCE_SHIFT - 2);
 /// The bit of a held message that its sender wants back.
 const ASKED: u64 = 1 << (SEQUENCE_SHIFT - 3);
 
+/// Changes of a word beyond which a cancellation goes by no rule: see [`cancel`].
+const CHANGES_MAX: usize = 8;
+
 /// A held message, as its sender and its proxy see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
@@ -124,29 +144,38 @@ pub enum Held {
     Open,
     /// Its sender wants it back.
     Asked,
-    /// The receiver never gets it. Its sender withdraws it.
+    /// The receiver never gets it. The sender has it again.
     GivenBack,
-    /// The receiver has taken it, and no answer comes.
+    /// Nobody knows whether the receiver has taken it. The sender has it again.
+    Lost,
+    /// The receiver has taken it, and no answer comes. The sender has it again.
     Unanswered,
 }
 
 impl Held {
-    const ALL: [Self; 4] = [Self::Open, Self::Asked, Self::GivenBack, Self::Unanswered];
+    const ALL: [Self; 5] = [Self::Open, Self::Asked, Self::GivenBack, Self::Lost, Self::Unanswered];
 
     /// The word for this state of the message that was posted as `full`.
     pub(crate) const fn word(self, full: SlotState) -> u64 {
-        let word = full.in_phase(SlotPhase::Refused).encode() | HELD;
+        let word = full.in_phase(SlotPhase::Refused).encode();
         match self {
-            Self::Open => word,
-            Self::Asked => word | ASKED,
-            Self::GivenBack => word | FINAL,
-            Self::Unanswered => word | FINAL | ASKED,
+            Self::Open => word | HELD,
+            Self::Asked => word | HELD | ASKED,
+            Self::GivenBack => word | HELD | FINAL,
+            Self::Unanswered => word | HELD | FINAL | ASKED,
+            Self::Lost => word | ASKED,
         }
     }
 
     /// The state of the message that was posted as `full`, by the found word.
     pub(crate) fn of(found: u64, full: SlotState) -> Option<Self> {
         Self::ALL.into_iter().find(|held| found == held.word(full))
+    }
+
+    /// Whether the proxy still decides.
+    #[must_use]
+    pub const fn is_undecided(self) -> bool {
+        matches!(self, Self::Open | Self::Asked)
     }
 }
 
@@ -283,13 +312,13 @@ pub fn post(word: &impl Word64, last: SlotState, kind: MessageKind) -> SlotState
 /// the word between two loads.
 #[must_use]
 #[inline]
-pub fn fate(word: &impl Word64, full: SlotState) -> MessageFate {
-    fate_in(word.load(Ordering::Acquire), full)
+pub fn fate(word: &impl Word64, full: SlotState, may_hold: bool) -> MessageFate {
+    fate_in(word.load(Ordering::Acquire), full, may_hold)
 }
 
 /// What became of a message, by the found word.
 #[inline]
-pub(crate) fn fate_in(found: u64, full: SlotState) -> MessageFate {
+pub(crate) fn fate_in(found: u64, full: SlotState, may_hold: bool) -> MessageFate {
     if found == full.encode() {
         return MessageFate::Open;
     }
@@ -297,19 +326,25 @@ pub(crate) fn fate_in(found: u64, full: SlotState) -> MessageFate {
         return MessageFate::Taken;
     }
     let all = [SlotRefusal::Retry, SlotRefusal::Final];
-    let refusal = all.into_iter().find(|refusal| found == full.encode_refusal(*refusal));
-    let held = Held::of(found, full).map_or(MessageFate::Gone, |_| MessageFate::Open);
-    refusal.map_or(held, MessageFate::Refused)
+    if let Some(refusal) = all.into_iter().find(|it| found == full.encode_refusal(*it)) {
+        return MessageFate::Refused(refusal);
+    }
+    // A proxy hands answers over at once.
+    let may_hold = may_hold && matches!(full.kind(), MessageKind::Send | MessageKind::Request);
+    match Held::of(found, full) {
+        Some(held) if may_hold => MessageFate::Held(held),
+        _ => MessageFate::Gone,
+    }
 }
 
 /// Whether the receiver has taken the message that was posted as `full`.
 ///
 /// # Errors
-/// [`RuleBroken`] if the word is neither the posted message nor its taken or refused form.
+/// [`RuleBroken`] if the word is no form of the posted message.
 #[inline]
-pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
-    match fate(word, full) {
-        MessageFate::Open | MessageFate::Refused(_) => Ok(false),
+pub fn is_taken(word: &impl Word64, full: SlotState, may_hold: bool) -> Result<bool, RuleBroken> {
+    match fate(word, full, may_hold) {
+        MessageFate::Open | MessageFate::Refused(_) | MessageFate::Held(_) => Ok(false),
         MessageFate::Taken => Ok(true),
         MessageFate::Gone => Err(RuleBroken),
     }
@@ -319,68 +354,72 @@ pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
 #[must_use]
 #[inline]
 pub fn refusal(word: &impl Word64, full: SlotState) -> Option<SlotRefusal> {
-    match fate(word, full) {
+    match fate(word, full, false) {
         MessageFate::Refused(refusal) => Some(refusal),
-        MessageFate::Open | MessageFate::Taken | MessageFate::Gone => None,
+        _ => None,
     }
 }
 
-/// Withdraws a message; a refused message too is the sender's again. `Ok(false)` if the receiver
-/// has taken it.
+/// Withdraws a message; a refused message and one that a proxy gave back are the sender's again
+/// too. The word that the compare-and-swap finds decides: a second load might find another one.
 ///
 /// # Errors
 /// [`RuleBroken`] if the word follows from no rule.
-pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
-    match word.compare_exchange(full.encode(), full.in_phase(SlotPhase::Empty).encode()) {
-        Ok(_) => Ok(true),
-        Err(_) => match fate(word, full) {
-            MessageFate::Taken => Ok(false),
-            MessageFate::Refused(_) => Ok(true),
-            // A message that its proxy gave back, or still holds.
-            MessageFate::Open => withdraw_held(word, full),
-            MessageFate::Gone => Err(RuleBroken),
-        },
-    }
-}
-
-/// Withdraws a message that its proxy gave back, or let go just now.
-fn withdraw_held(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
+pub fn withdraw(
+    word: &impl Word64,
+    full: SlotState,
+    may_hold: bool,
+) -> Result<Withdrawing, RuleBroken> {
     let empty = full.in_phase(SlotPhase::Empty).encode();
-    let open = [Held::GivenBack.word(full), full.encode()];
-    if open.into_iter().any(|from| word.compare_exchange(from, empty).is_ok()) {
-        return Ok(true);
+    let Err(found) = word.compare_exchange(full.encode(), empty) else {
+        return Ok(Withdrawing::Withdrawn);
+    };
+    match fate_in(found, full, may_hold) {
+        MessageFate::Refused(_) | MessageFate::Held(Held::GivenBack) => Ok(Withdrawing::Withdrawn),
+        MessageFate::Taken | MessageFate::Held(Held::Unanswered) => Ok(Withdrawing::Taken),
+        MessageFate::Held(Held::Open | Held::Asked) => Ok(Withdrawing::Held),
+        MessageFate::Held(Held::Lost) => Ok(Withdrawing::Unknown),
+        MessageFate::Open | MessageFate::Gone => Err(RuleBroken),
     }
-    let held = Held::of(word.load(Ordering::Acquire), full);
-    if held == Some(Held::Unanswered) { Ok(false) } else { Err(RuleBroken) }
 }
 
-/// Whether a proxy still decides about the message that was posted as `full`.
-pub fn is_held(word: &impl Word64, full: SlotState) -> bool {
-    let held = Held::of(word.load(Ordering::Acquire), full);
-    matches!(held, Some(Held::Open | Held::Asked))
-}
-
-/// Ends the wait of the sender of a taken request for an answer. The sender must poll for the
-/// answer once more afterwards.
-pub fn abandon(word: &impl Word64, full: SlotState) {
-    word.swap(full.in_phase(SlotPhase::Empty).encode(), Ordering::SeqCst);
-    word.fence_after_update(); // pairs with the fence of `post`, which precedes `is_answer_awaited`
-}
-
-/// Ends a request: withdraws it or, if the receiver has taken it, abandons it. After
-/// [`Cancelled::Taken`], poll for the answer once more.
+/// Ends a message that its sender waits for no longer. Withdraws it or, if the receiver has taken
+/// it or a proxy holds it, leaves it behind. After [`Cancelled::Taken`], poll for the answer once
+/// more.
 ///
 /// # Errors
 /// [`RuleBroken`] if the word follows from no rule.
-pub fn cancel(word: &impl Word64, full: SlotState) -> Result<Cancelled, RuleBroken> {
-    let is_held = match withdraw(word, full) {
-        Ok(true) => return Ok(Cancelled::Withdrawn),
-        Ok(false) => false,
-        Err(_) if is_held(word, full) => true,
-        Err(broken) => return Err(broken),
-    };
-    abandon(word, full);
-    Ok(if is_held { Cancelled::Held } else { Cancelled::Taken })
+pub fn cancel(
+    word: &impl Word64,
+    full: SlotState,
+    may_hold: bool,
+) -> Result<Cancelled, RuleBroken> {
+    let empty = full.in_phase(SlotPhase::Empty).encode();
+    let (mut fate, mut from) = (MessageFate::Open, full.encode());
+    for _change in 0..CHANGES_MAX {
+        let Err(found) = word.compare_exchange(from, empty) else {
+            word.fence_after_update(); // pairs with the fence of `post`, before `is_answer_awaited`
+            return Ok(match fate {
+                MessageFate::Open => Cancelled::Withdrawn,
+                MessageFate::Taken => Cancelled::Taken,
+                _ => Cancelled::Unknown,
+            });
+        };
+        (fate, from) = (fate_in(found, full, may_hold), found);
+        match fate {
+            MessageFate::Open | MessageFate::Taken => {}
+            MessageFate::Held(Held::Open | Held::Asked) => {}
+            MessageFate::Refused(_) | MessageFate::Held(Held::GivenBack) => {
+                return Ok(Cancelled::Withdrawn);
+            }
+            MessageFate::Held(Held::Unanswered) => return Ok(Cancelled::Unanswered),
+            MessageFate::Held(Held::Lost) => return Ok(Cancelled::Unknown),
+            MessageFate::Gone => return Err(RuleBroken),
+        }
+    }
+    // A receiver without the right to hold changes the word once.
+    word.swap(empty, Ordering::SeqCst);
+    if may_hold { Ok(Cancelled::Unknown) } else { Err(RuleBroken) }
 }
 
 /// Whether the sender of this taken request still awaits its answer.
@@ -470,9 +509,9 @@ mod tests {
         let first = post(&word, SlotState::NEW, MessageKind::Send);
         let seen = peek(&word).unwrap().unwrap();
         assert!(take(&word, seen));
-        assert_eq!(withdraw(&word, first), Ok(false));
+        assert_eq!(withdraw(&word, first, false), Ok(Withdrawing::Taken));
         let second = post(&word, first, MessageKind::Send);
-        assert_eq!(withdraw(&word, second), Ok(true));
+        assert_eq!(withdraw(&word, second, false), Ok(Withdrawing::Withdrawn));
         assert!(!take(&word, second));
         assert_eq!(peek(&word), Ok(None));
     }
@@ -484,21 +523,22 @@ mod tests {
         for cause in [SlotRefusal::Retry, SlotRefusal::Final] {
             last = post(&word, last, MessageKind::Request);
             let seen = peek(&word).unwrap().unwrap();
-            assert_eq!((refusal(&word, last), fate(&word, last)), (None, MessageFate::Open));
+            assert_eq!((refusal(&word, last), fate(&word, last, false)), (None, MessageFate::Open));
             assert!(refuse(&word, seen, cause));
-            assert_eq!(fate(&word, last), MessageFate::Refused(cause));
+            assert_eq!(fate(&word, last, false), MessageFate::Refused(cause));
             assert!(!take(&word, seen));
             assert_eq!(
-                (refusal(&word, last), is_taken(&word, last), withdraw(&word, last)),
-                (Some(cause), Ok(false), Ok(true))
+                (refusal(&word, last), is_taken(&word, last, false)),
+                (Some(cause), Ok(false))
             );
+            assert_eq!(withdraw(&word, last, false), Ok(Withdrawing::Withdrawn));
             assert_eq!(peek(&word), Ok(None));
             assert!(is_quiet(&word) && !is_answer_awaited(&word, last));
         }
         let taken = post(&word, last, MessageKind::Send);
         assert!(take(&word, taken) && !refuse(&word, taken, SlotRefusal::Final));
-        assert_eq!((refusal(&word, taken), fate(&word, taken)), (None, MessageFate::Taken));
-        assert_eq!(fate(&word, last), MessageFate::Gone);
+        assert_eq!((refusal(&word, taken), fate(&word, taken, false)), (None, MessageFate::Taken));
+        assert_eq!(fate(&word, last, false), MessageFate::Gone);
     }
 
     #[test]

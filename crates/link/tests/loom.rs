@@ -22,6 +22,8 @@ mod copies;
 mod delivery;
 #[path = "loom/discovery.rs"]
 mod discovery;
+#[path = "loom/held.rs"]
+mod held;
 #[path = "loom/model_endpoint.rs"]
 mod model_endpoint;
 #[path = "loom/model_memory.rs"]
@@ -179,6 +181,18 @@ models! {
     hot_set: discovery::hot_set, 3, Some(6), 0;
     park: copies::park, 3, None, 2;
     park_for_two: copies::park_for_two, 3, Some(4), 3;
+    held_taken: held::taken, 2, Some(4), 0;
+    held_given_back: held::given_back, 2, Some(4), 0;
+    held_lost: held::lost, 2, Some(4), 0;
+    held_unanswered: held::unanswered, 2, Some(4), 0;
+    held_ask_back: held::ask_back, 2, Some(4), 0;
+    held_ask_too_late: held::ask_too_late, 2, Some(4), 0;
+    held_withdraw_or_take: held::withdraw_or_take, 3, Some(5), 3;
+    held_withdraw_or_give_back: held::withdraw_or_give_back, 3, Some(5), 3;
+    held_withdraw_or_let_go: held::withdraw_or_let_go, 3, Some(5), 3;
+    held_cancel_or_lose_answer: held::cancel_or_lose_answer, 3, Some(5), 2;
+    held_death_of_the_proxy: held::death_of_the_proxy, 2, Some(4), 2;
+    held_death_while_held: held::death_while_held, 2, Some(4), 0;
 }
 
 macro_rules! weakened {
@@ -223,6 +237,10 @@ weakened! {
     unpark_without_a_check: UnparkBlindly, park;
     copy_without_the_gate: CopyWithoutGate, park;
     end_of_copy_without_a_wake_up: EndWithoutWakeUp, park;
+    code_of_a_proxy_in_the_cell: CodeInCell, held_withdraw_or_give_back;
+    decision_without_a_wake_up: DecideWithoutWakeUp, held_taken;
+    question_without_a_wake_up: AskWithoutWakeUp, held_ask_back;
+    held_message_left_blindly: LeaveBlindly, held_withdraw_or_take;
 }
 
 /// The lines of m3ipc-link that the models run, found by a first run, and the models of each line.

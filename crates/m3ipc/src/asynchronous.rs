@@ -247,7 +247,7 @@ impl AsyncEndpoint {
     /// # runtime.block_on(async move {
     /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
     /// let pending = client.begin_send(to, &m3ipc::Message::new(7), b"later".to_vec())?;
-    /// assert!(client.endpoint().withdraw(&pending), "nobody has taken it");
+    /// assert_eq!(client.endpoint().withdraw(&pending), m3ipc::Withdrawal::Withdrawn);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -56,7 +56,7 @@ pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent
 pub use endpoint::{
     Audience, Call, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest,
     PendingSend, Pulse, Received, ReceivedKind, Rights, Source, TimerId, UnfinishedReceive,
-    UnfinishedRequest, UnfinishedSend,
+    UnfinishedRequest, UnfinishedSend, Withdrawal,
 };
 pub use error::{
     AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, PulseError,

@@ -10,8 +10,11 @@
 //! ```
 
 use crate::control::{Control, IfAbsent, RequestLimit};
-use crate::endpoint::{self, Endpoint, Found, HeldMessages, PendingRequest, PendingSend};
+use crate::endpoint::{
+    self, Endpoint, Found, HeldMessages, PendingRequest, PendingSend, Withdrawal,
+};
 use crate::error::{Fail, NodeError, NotifyError, SendError, SendRecError};
+use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_wire::{DaemonEvent, NodesRequest, Request};
 pub use m3ipc_wire::{ForeignRange, NodesEvent};
@@ -291,7 +294,9 @@ impl StandIn {
     /// is then not awaited any more.
     pub fn withdraw(&mut self, posted: Posted) -> bool {
         match posted {
-            Posted::Send(send) => self.endpoint.withdraw(&send),
+            Posted::Send(send) => {
+                self.endpoint.withdraw_timeout(&send, Timeout::NoWait) == Withdrawal::Withdrawn
+            }
             Posted::Request(request) => self.endpoint.withdraw_request(&request),
         }
     }

@@ -4,7 +4,7 @@ use super::Link;
 use crate::held;
 use crate::layout::{IS_BLOCK, LONG_BYTES, PAYLOAD, TYPE};
 use crate::message::{Arrival, TakenMessage};
-use crate::slot::{self, Held, RuleBroken, SlotState};
+use crate::slot::{self, Held, MessageFate, RuleBroken, SlotState};
 use crate::words::{LinePage, Word32};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Code, LONG_MAX_BYTES, PAYLOAD_BYTES};
@@ -55,6 +55,11 @@ impl<P: LinePage> Link<P> {
         held::give_back(self.peer_word(), message)
     }
 
+    /// Nobody knows whether the receiver has taken a held message. Afterwards, wake the sender.
+    pub fn lose(&mut self, message: SlotState) -> bool {
+        held::lose(self.peer_word(), message)
+    }
+
     /// No answer comes to a taken request, for the reason of this code. Afterwards, wake the
     /// sender.
     pub fn lose_answer(&mut self, message: SlotState, code: Code) -> bool {
@@ -63,22 +68,35 @@ impl<P: LinePage> Link<P> {
         held::lose_answer(self.peer_word(), message)
     }
 
-    /// Nobody reads the type of a held message any more: it carries the code.
+    /// The sender may wait no longer, and may have posted another message: so the code does not
+    /// lie in its cell.
     fn write_code(&self, code: Code) {
-        let cell = self.page.word32(self.peer.offset + TYPE);
+        let cell = self.page.word32(self.side.proxy_code());
+        // The change of the state word publishes it.
         cell.store(code.number().cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// The code with which a proxy ended this message of this side, if it did. Anything else than
-    /// a code is a broken rule.
-    #[must_use]
-    pub fn ended_by_proxy(&self, posted: SlotState) -> Option<Code> {
-        let held = held::state(self.own_word(), posted)?;
-        if !matches!(held, Held::GivenBack | Held::Unanswered) {
-            return None;
+    /// The code with which a proxy ended this message of this side, if it did.
+    ///
+    /// # Errors
+    /// [`RuleBroken`] if that is no code.
+    pub fn ended_by_proxy(&self, posted: SlotState) -> Result<Option<Code>, RuleBroken> {
+        match self.fate(posted) {
+            MessageFate::Held(Held::GivenBack | Held::Unanswered) => self.proxy_code().map(Some),
+            MessageFate::Held(Held::Lost) => Ok(Some(Code::Unknown)),
+            _ => Ok(None),
         }
-        let number = self.page.word32(self.own.offset + TYPE).load(Ordering::Relaxed);
-        Some(Code::from_number(number.cast_signed()).unwrap_or(Code::PeerBroke))
+    }
+
+    /// The code of the proxy for its last end of a message of this side: for a message that ended
+    /// as [unanswered](slot::Cancelled::Unanswered).
+    ///
+    /// # Errors
+    /// [`RuleBroken`] if that is no code.
+    pub fn proxy_code(&self) -> Result<Code, RuleBroken> {
+        let cell = self.page.word32(self.side.other().proxy_code());
+        let number = cell.load(Ordering::Relaxed).cast_signed();
+        Code::from_number(number).ok_or(RuleBroken)
     }
 
     /// Leaves a held message as if it had not been held.
@@ -92,14 +110,35 @@ impl<P: LinePage> Link<P> {
         held::state(self.peer_word(), message)
     }
 
+    /// From now on the peer may hold messages: it is the proxy of the node.
+    pub fn let_peer_hold(&mut self) {
+        self.may_peer_hold = true;
+    }
+
     /// Whether a proxy holds this message of this side, and has not decided yet.
     #[must_use]
     pub fn is_held(&self, posted: SlotState) -> bool {
-        slot::is_held(self.own_word(), posted)
+        matches!(self.fate(posted), MessageFate::Held(held) if held.is_undecided())
+    }
+
+    /// Whether the receiver has taken this message of this side, or may have taken it on another
+    /// node.
+    #[must_use]
+    pub fn may_be_taken(&self, posted: SlotState) -> bool {
+        match self.fate(posted) {
+            MessageFate::Taken => true,
+            MessageFate::Held(held) => held != Held::GivenBack,
+            MessageFate::Open | MessageFate::Refused(_) | MessageFate::Gone => false,
+        }
     }
 
     /// Asks for a held message of this side. Afterwards, wake the proxy.
     pub fn ask_back(&self, posted: SlotState) {
         held::ask_back(self.own_word(), posted);
+    }
+
+    /// Leaves a held message of this side behind. `false` if it is not held any more.
+    pub fn leave_behind(&self, posted: SlotState) -> bool {
+        held::leave_behind(self.own_word(), posted)
     }
 }

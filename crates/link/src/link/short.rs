@@ -5,7 +5,7 @@
 //! function.
 
 use super::Link;
-use crate::slot::{self, MessageKind, SlotState};
+use crate::slot::{self, MessageKind, SlotState, Withdrawing};
 use crate::words::{LinePage, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Message, PAYLOAD_BYTES};
@@ -76,7 +76,8 @@ impl<P: LinePage> Link<P> {
         self.owed = None;
         let posted = self.post_short(MessageKind::Reply, request.sequence(), m_type, payload);
         // The peer decides, as in `answer`.
-        slot::is_answer_awaited(self.peer_word(), request) || self.withdraw(posted) == Ok(false)
+        slot::is_answer_awaited(self.peer_word(), request)
+            || self.withdraw(posted) == Ok(Withdrawing::Taken)
     }
 
     /// Whether the peer has surely sent neither a message nor a notification. This is the poll of

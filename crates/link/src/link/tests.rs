@@ -1,5 +1,6 @@
 use super::*;
 use crate::layout::{LINK_BYTES, PULSES_MAX};
+use m3ipc_abi::Code;
 
 fn pair() -> (Link, Link) {
     let memory = m3ipc_sys::create_memory("m3-test", LINK_BYTES as u64).unwrap();
@@ -34,7 +35,7 @@ fn an_abandoned_request_gets_no_answer() {
     let request = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &[]);
     let arrival = server.peek().unwrap().unwrap();
     server.take(arrival, &mut []).unwrap().unwrap();
-    client.abandon(request);
+    assert_eq!(client.cancel(request), Ok(Cancelled::Taken));
     assert_eq!(
         server.answer(MessageKind::Reply, 6, &PAYLOAD_A, &[]),
         Ok(AnswerOutcome::NotAwaited)
@@ -51,7 +52,7 @@ fn an_answer_to_an_earlier_request_does_not_count() {
     server.take(arrival, &mut []).unwrap().unwrap();
     // The server posts its answer and stops before it checks the request again.
     server.post(MessageKind::Reply, first.sequence(), 6, &PAYLOAD_A, &[]);
-    client.abandon(first);
+    assert_eq!(client.cancel(first), Ok(Cancelled::Taken));
     let second = client.post(MessageKind::Request, 2, 5, &PAYLOAD_A, &[]);
     assert_eq!(client.peek_answer(second), Ok(None));
 }
@@ -72,7 +73,7 @@ fn an_answer_that_was_never_taken_makes_room_for_the_next() {
     let unseen = server.posted();
     assert_eq!(server.withdraw_void_answer(), Ok(()));
     assert_eq!(server.fate(unseen), MessageFate::Open, "its request is the last one");
-    client.abandon(first);
+    assert_eq!(client.cancel(first), Ok(Cancelled::Taken));
     let second = ask(&mut client, &mut server);
     assert_eq!(client.peek_answer(second), Ok(None), "the answer belongs to the first request");
     assert_eq!(server.answer(MessageKind::Reply, 7, &PAYLOAD_A, b""), Ok(AnswerOutcome::Posted));
@@ -90,7 +91,7 @@ fn a_refused_answer_answers_no_later_request() {
     let arrival = client.peek_answer(first).unwrap().unwrap();
     assert!(client.refuse(arrival, SlotRefusal::Retry));
     assert_eq!(server.fate(refused), MessageFate::Refused(SlotRefusal::Retry));
-    client.abandon(first);
+    assert_eq!(client.cancel(first), Ok(Cancelled::Taken));
     let second = ask(&mut client, &mut server);
     assert_eq!(client.peek_answer(second), Ok(None));
     assert_eq!(server.answer(MessageKind::Reply, 7, &PAYLOAD_A, b""), Ok(AnswerOutcome::Posted));
@@ -203,4 +204,75 @@ fn any_number_of_pending_pulses_is_valid() {
         assert_eq!(other.take_pulse(), Some((0, 0)));
     }
     assert_eq!(other.take_pulse(), None);
+}
+
+/// A client and a proxy that holds its message.
+fn hold(kind: MessageKind) -> (Link, Link, SlotState) {
+    let (mut client, mut proxy) = pair();
+    client.let_peer_hold();
+    let posted = client.post(kind, 1, 5, &PAYLOAD_A, &[]);
+    let arrival = proxy.peek().unwrap().unwrap();
+    assert_eq!(proxy.hold(arrival).unwrap().unwrap().0.m_type, 5);
+    (client, proxy, posted)
+}
+
+#[test]
+fn a_late_end_of_a_held_message_leaves_the_next_one_alone() {
+    let (mut client, mut proxy, first) = hold(MessageKind::Send);
+    assert_eq!(client.cancel(first), Ok(Cancelled::Unknown));
+    let second = client.post(MessageKind::Send, 2, 6, &PAYLOAD_A, &[]);
+    assert!(!proxy.give_back(first, Code::DstDied), "its sender waits no longer");
+    assert_eq!(client.ended_by_proxy(second), Ok(None));
+    let arrival = proxy.peek().unwrap().unwrap();
+    let taken = proxy.take(arrival, &mut []).unwrap().unwrap();
+    assert_eq!((taken.m_type, taken.payload), (6, PAYLOAD_A), "the second message is whole");
+}
+
+#[test]
+fn a_late_loss_of_an_answer_leaves_the_next_request_alone() {
+    let (mut client, mut proxy, first) = hold(MessageKind::Request);
+    assert!(proxy.take_held(first));
+    assert_eq!(client.cancel(first), Ok(Cancelled::Taken));
+    client.post(MessageKind::Request, 2, 6, &PAYLOAD_A, &[]);
+    assert!(!proxy.lose_answer(first, Code::SrcDied), "its sender waits no longer");
+    let arrival = proxy.peek().unwrap().unwrap();
+    assert_eq!(proxy.hold(arrival).unwrap().unwrap().0.m_type, 6);
+}
+
+#[test]
+fn the_code_of_a_proxy_ends_a_message_and_frees_the_slot() {
+    let (client, mut proxy, posted) = hold(MessageKind::Send);
+    assert_eq!((client.is_free(), client.is_held(posted)), (Ok(false), true));
+    assert!(proxy.give_back(posted, Code::NotConn));
+    assert_eq!(client.ended_by_proxy(posted), Ok(Some(Code::NotConn)));
+    assert_eq!((client.is_free(), client.is_held(posted)), (Ok(true), false));
+    assert!(!client.may_be_taken(posted));
+
+    let (client, mut proxy, posted) = hold(MessageKind::Send);
+    assert!(proxy.lose(posted));
+    assert_eq!(client.ended_by_proxy(posted), Ok(Some(Code::Unknown)));
+    assert_eq!((client.is_free(), client.may_be_taken(posted)), (Ok(true), true));
+
+    let (client, mut proxy, posted) = hold(MessageKind::Request);
+    assert!(proxy.take_held(posted) && proxy.lose_answer(posted, Code::AnswerLost));
+    assert_eq!(client.ended_by_proxy(posted), Ok(Some(Code::AnswerLost)));
+    assert_eq!(client.cancel(posted), Ok(Cancelled::Unanswered));
+    assert_eq!(client.proxy_code(), Ok(Code::AnswerLost));
+    client.page.word32(client.side.other().proxy_code()).store(7, Ordering::Relaxed);
+    assert_eq!(client.ended_by_proxy(posted), Err(RuleBroken), "no code");
+}
+
+#[test]
+fn the_words_of_a_proxy_break_the_rules_in_an_ordinary_link() {
+    let (mut client, mut hostile) = pair();
+    let posted = client.post(MessageKind::Send, 1, 5, &PAYLOAD_A, &[]);
+    let arrival = hostile.peek().unwrap().unwrap();
+    assert!(hostile.hold(arrival).unwrap().is_some());
+    assert_eq!(client.is_taken(posted), Err(RuleBroken));
+    assert!(!client.is_held(posted), "nobody waits for it");
+    assert!(hostile.give_back(posted, Code::DstDied));
+    assert_eq!(client.ended_by_proxy(posted), Ok(None), "its code counts for nothing");
+    assert_eq!(client.withdraw(posted), Err(RuleBroken));
+    assert_eq!((client.cancel(posted), client.is_free()), (Err(RuleBroken), Err(RuleBroken)));
+    assert_eq!(client.canceller(posted).cancel(), Err(RuleBroken));
 }

@@ -6,10 +6,10 @@ use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
 use m3ipc_abi::Message;
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{Link, LinkSide, MessageKind, PULSES_MAX, TakenMessage};
+use m3ipc_link::{Link, LinkSide, MessageKind, PULSES_MAX, TakenMessage, Withdrawing};
 
 const CONTENTS: Detail =
-    Detail { contents: true, stamps: false, notifications: false, pulses: false };
+    Detail { contents: true, stamps: false, notifications: false, pulses: false, codes: false };
 
 /// Both parties sleep for each other. The message arrives whole, and both parties wake.
 pub fn deliver() {
@@ -72,14 +72,14 @@ pub fn withdraw() {
     let sending = thread::spawn(move || {
         let (m_type, payload) = contents(1);
         let first = sender.link.post(MessageKind::Send, 0, m_type, &payload, &[]);
-        let first_back = sender.link.withdraw(first).expect("no rule is broken");
+        let first_back = sender.link.withdraw(first) == Ok(Withdrawing::Withdrawn);
         assert_eq!(sender.link.is_free(), Ok(true));
         if twisted(Twist::SameNumber) {
             sender.link = Link::over(sender.page.clone(), LinkSide::Zero);
         }
         let (m_type, payload) = contents(2);
         let second = sender.link.post(MessageKind::Send, 0, m_type, &payload, &[]);
-        (first_back, sender.link.withdraw(second).expect("no rule is broken"))
+        (first_back, sender.link.withdraw(second) == Ok(Withdrawing::Withdrawn))
     });
     let mut got = [0, 0, 0];
     for _attempt in 0..2 {
@@ -230,7 +230,7 @@ fn send_or_yield(endpoint: &mut ModelEndpoint, stamp: u64) -> bool {
     if yields {
         assert_eq!(
             endpoint.link.withdraw(posted),
-            Ok(true),
+            Ok(Withdrawing::Withdrawn),
             "the elder endpoint waits and does not take"
         );
         endpoint.wait(ModelEndpoint::take_any);

@@ -9,7 +9,7 @@ use m3ipc_link::waiting::{
 };
 use m3ipc_link::{
     Arrival, ControlPage, ControlPageView, FLAG_WOKEN, Link, LinkSide, MessageKind, OwnStatus,
-    PeerStatus, ReadyBitmap, SlotState, TakenMessage, WaitMode, WakeAction, Word32,
+    Page, PeerStatus, ReadyBitmap, SlotState, TakenMessage, WaitMode, WakeAction, Word32,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ const WAKE_WORD: usize = 0x100;
 const LINE_BYTES: usize = 0x40;
 /// Offset of the codes of pulses among the notifications.
 const PULSE_CODES: usize = 24;
+/// Offset of the code of a proxy among its notifications.
+const PROXY_CODE: usize = 56;
 /// Offset of the values of pulses beside a wake word.
 const PULSE_VALUES: usize = 8;
 const LINK_BYTES: usize = 0x180;
@@ -48,6 +50,8 @@ pub struct Detail {
     pub notifications: bool,
     /// The first pulse of a ring, with the words of notifications.
     pub pulses: bool,
+    /// The codes with which a proxy ends messages.
+    pub codes: bool,
 }
 
 /// A link page between two parties.
@@ -62,6 +66,9 @@ pub fn link_page(queues: [&Arc<FutexQueue>; 2], detail: Detail) -> Memory {
         }
         if detail.stamps {
             at64.push(slot + STAMP);
+        }
+        if detail.codes {
+            at32.push(NOTIFY + side * LINE_BYTES + PROXY_CODE);
         }
         if detail.pulses {
             let other = 1 - side;
@@ -134,6 +141,12 @@ pub fn contents(value: u8) -> (i32, [u8; PAYLOAD_BYTES]) {
     let mut payload = [0; PAYLOAD_BYTES];
     payload[..8].copy_from_slice(&u64::from(value).to_ne_bytes());
     (i32::from(value), payload)
+}
+
+/// Writes the type of the message of this side, as no rule allows to the other side.
+pub fn write_type(page: &Memory, side: LinkSide, m_type: i32) {
+    let cell = page.word32(SLOT + side as usize * SLOT_BYTES + TYPE);
+    cell.store(m_type.cast_unsigned(), Ordering::Relaxed);
 }
 
 /// The number in a message. All its parts must have the same number.

@@ -8,9 +8,9 @@ use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
 
 const CONTENTS: Detail =
-    Detail { contents: true, stamps: true, notifications: false, pulses: false };
+    Detail { contents: true, stamps: true, notifications: false, pulses: false, codes: false };
 const STAMPS: Detail =
-    Detail { contents: false, stamps: true, notifications: false, pulses: false };
+    Detail { contents: false, stamps: true, notifications: false, pulses: false, codes: false };
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 
@@ -80,7 +80,7 @@ pub fn short_cancel() {
         Cancelled::Withdrawn => End::NotTaken,
         Cancelled::Taken if take_short_answer(&mut client, request).is_some() => End::Answered,
         Cancelled::Taken => End::Taken,
-        Cancelled::Held => unreachable!("no proxy is here"),
+        Cancelled::Unanswered | Cancelled::Unknown => unreachable!("no proxy is here"),
     };
     check(end, serving.join().expect("the server ends"));
 }
@@ -204,7 +204,7 @@ fn end_request(client: &mut ModelEndpoint, request: SlotState) -> End {
             return if early.is_some() { End::Answered } else { End::Taken };
         }
         Cancelled::Taken => {}
-        Cancelled::Held => unreachable!("no proxy is here"),
+        Cancelled::Unanswered | Cancelled::Unknown => unreachable!("no proxy is here"),
     }
     match client.take_answer(request) {
         Some(_answer) => End::Answered,

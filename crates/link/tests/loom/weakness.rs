@@ -81,6 +81,14 @@ pub enum Twist {
     CopyWithoutGate,
     /// The requester ends a copy and does not wake the party.
     EndWithoutWakeUp,
+    /// The proxy writes its code into the cell of the sender.
+    CodeInCell,
+    /// The proxy decides and does not wake the sender.
+    DecideWithoutWakeUp,
+    /// The sender asks for its message and does not wake the proxy.
+    AskWithoutWakeUp,
+    /// The sender leaves its message behind without a look at what the proxy did.
+    LeaveBlindly,
 }
 
 /// One weakening.

@@ -95,7 +95,7 @@ pub use copy::{Audience, Grant, Lease, Location, Rights};
 pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
 pub use pending::PendingRequest;
-pub use pending_send::PendingSend;
+pub use pending_send::{PendingSend, Withdrawal};
 #[cfg(feature = "tokio")]
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Pulse, Received, ReceivedKind, Source};

@@ -333,7 +333,8 @@ impl Endpoint {
             let OpenAnswer { to, large, .. } = self.payloads.remove_answer(at);
             match fate {
                 MessageFate::Open | MessageFate::Taken => {}
-                MessageFate::Gone => self.free_payload(large),
+                // No proxy holds an answer.
+                MessageFate::Gone | MessageFate::Held(_) => self.free_payload(large),
                 MessageFate::Refused(_) => {
                     let area = large.area.info.area;
                     self.free_payload(large);

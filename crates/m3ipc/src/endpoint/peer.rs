@@ -39,6 +39,11 @@ impl Peer {
         let Ok([link, status, ready_bitmap]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(crate::control::unexpected());
         };
+        let mut link = Link::map(link, side)?;
+        let admission = Admission::new(info.may_send, info.may_receive);
+        if admission.may_hold() {
+            link.let_peer_hold();
+        }
         Ok(Self {
             identity: Identity {
                 address: Address(info.address),
@@ -46,12 +51,12 @@ impl Peer {
                 uid: info.uid,
                 gid: info.gid,
             },
-            link: Link::map(link, side)?,
+            link,
             status: PeerStatus::map(status)?,
             ready_bitmap: ReadyBitmap::map(ready_bitmap)?,
             index_there: info.index_there,
             doorbell_sender: None,
-            admission: Admission::new(info.may_send, info.may_receive),
+            admission,
             marks: QueueMarks::default(),
             copies: PeerCopies::default(),
         })

@@ -137,7 +137,7 @@ impl Peers {
             && !self.get(old).admission().is_dead()
         {
             let link = self.get(old).link();
-            let was_taken = link.is_taken(link.posted()) == Ok(true);
+            let was_taken = link.may_be_taken(link.posted());
             self.replaced_peers.push(ReplacedLink { address: info.address, was_taken });
             if old != info.index_here {
                 self.get_mut(old).admission_mut().set_replaced();

@@ -19,7 +19,8 @@ use std::sync::Arc;
 /// A request whose answer is still to come.
 ///
 /// Finish it with [`Endpoint::poll_request`]. A drop gives it up: it is withdrawn, or its answer is
-/// not awaited. It claims its peer: until it ends, any other message of the same endpoint to that
+/// not awaited. A drop does not wait: a request that is on its way to another node may still be
+/// taken there. It claims its peer: until it ends, any other message of the same endpoint to that
 /// peer fails with `RequestPending`. The example is at [`Endpoint::begin_request`].
 #[derive(Debug)]
 #[must_use = "a drop gives the request up; finish it with poll_request"]

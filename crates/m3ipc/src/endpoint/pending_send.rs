@@ -8,17 +8,46 @@ use super::claims::ClaimState;
 use super::daemon_limit::NO_WAIT_NS;
 use super::pending::PendingRequest;
 use crate::error::SendError;
-use m3ipc_abi::{Address, LARGE_MAX_BYTES, Message};
-use m3ipc_link::{Cancelled, MessageKind};
+use crate::timeout::Timeout;
+use m3ipc_abi::{Address, Code, LARGE_MAX_BYTES, Message};
+use m3ipc_link::MessageKind;
 
 /// A message that the receiver has not taken yet.
 ///
-/// Finish it with [`Endpoint::poll_send`]. A drop withdraws it, unless it was taken. It claims its
+/// Finish it with [`Endpoint::poll_send`]. A drop withdraws it, unless it was taken. A drop does
+/// not wait: a message that is on its way to another node may still be taken there. It claims its
 /// peer: until it ends, any other message of the same endpoint to that peer fails with
 /// `RequestPending`. The example is at [`Endpoint::begin_send`].
 #[derive(Debug)]
 #[must_use = "a drop withdraws the message; finish it with poll_send"]
 pub struct PendingSend(PendingRequest);
+
+/// What became of a message that was given up: the result of [`Endpoint::withdraw`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the receiver may have taken the message"]
+pub enum Withdrawal {
+    /// The receiver never takes it.
+    Withdrawn,
+    /// The receiver has taken it.
+    Taken,
+    /// The receiver may have taken it: it is on another node, which did not say so in time, or it
+    /// broke the rules. Also for a message whose end [`Endpoint::poll_send`] has told already.
+    Unknown,
+}
+
+impl Withdrawal {
+    fn of(is_back: bool) -> Self {
+        if is_back { Self::Withdrawn } else { Self::Taken }
+    }
+
+    /// The end of a message that failed while its link went.
+    fn of_failed(code: Code) -> Self {
+        match code {
+            Code::Unknown | Code::PeerBroke => Self::Unknown,
+            _ => Self::Withdrawn,
+        }
+    }
+}
 
 impl Endpoint {
     /// Begins to send a message with a payload, without waiting for the receiver. An empty payload
@@ -76,44 +105,73 @@ impl Endpoint {
     /// # Errors
     /// [`SendError`]; the receiver does not take the message after this. It has not taken it if the
     /// error is [`SendError::Died`], [`SendError::Stale`] or has the code `NoPayload`. After other
-    /// errors, such as [`SendError::Unbound`] and [`SendError::PeerBroke`], it may have taken it.
+    /// errors, such as [`SendError::Unbound`], [`SendError::PeerBroke`] and those with the code
+    /// `Unknown`, it may have taken it.
     pub fn poll_send(&mut self, pending: &mut PendingSend) -> Result<bool, SendError> {
         let to = pending.0.to;
         let polled = self.poll_pending(&mut pending.0);
         polled.map(|end| end.is_some()).map_err(|fail| SendError::of(fail, to))
     }
 
-    /// Gives a message up, as its drop does. `true` if the receiver never takes it; `false` if the
-    /// receiver has taken it.
+    /// Gives a message up, and says what became of it. The end of a message to another node is
+    /// awaited up to 1.5 seconds: [`withdraw_timeout`](Self::withdraw_timeout) has another limit.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
     /// # let (mut server, mut client) = node.pair();
     /// # let to = server.address();
-    /// use m3ipc::{Message, Source};
+    /// use m3ipc::{Message, Source, Withdrawal};
     ///
     /// let pending = client.begin_send(to, &Message::new(7), Vec::new())?;
-    /// assert!(client.withdraw(&pending));
+    /// assert_eq!(client.withdraw(&pending), Withdrawal::Withdrawn);
     /// assert!(server.try_receive(Source::Any).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn withdraw(&mut self, pending: &PendingSend) -> bool {
+    pub fn withdraw(&mut self, pending: &PendingSend) -> Withdrawal {
+        self.withdraw_timeout(pending, Timeout::Never)
+    }
+
+    /// Gives a message up, within a time limit and 1.5 seconds at most. Only another node takes
+    /// time for its answer; without it the result is [`Withdrawal::Unknown`].
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Message, Source, Timeout, Withdrawal};
+    ///
+    /// let pending = client.begin_send(to, &Message::new(7), Vec::new())?;
+    /// server.receive(Source::Any)?;
+    /// assert_eq!(client.withdraw_timeout(&pending, Timeout::NoWait), Withdrawal::Taken);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn withdraw_timeout(
+        &mut self,
+        pending: &PendingSend,
+        limit: impl Into<Timeout>,
+    ) -> Withdrawal {
         let pending = &pending.0;
         if self.membership.check_bound().is_err() {
-            return false;
+            return Withdrawal::Unknown;
         }
         self.disarm();
-        let is_withdrawn = match pending.claim.set(ClaimState::Ended) {
-            ClaimState::Posted(message) => {
-                let is_withdrawn = message.canceller.cancel() == Ok(Cancelled::Withdrawn);
-                self.clear_request(pending.to, message, is_withdrawn);
-                is_withdrawn
+        let withdrawn = match pending.claim.begin_settling() {
+            // An event that comes while a proxy holds the message must not settle it.
+            Some(message) => {
+                let back = self.take_held_back(message.index, &message.canceller, limit.into());
+                let withdrawn = back.map_or(Withdrawal::Unknown, Withdrawal::of);
+                self.clear_request(pending.to, message, withdrawn == Withdrawal::Withdrawn);
+                pending.claim.set(ClaimState::Ended);
+                withdrawn
             }
-            ClaimState::Unposted => true,
-            ClaimState::Settled(end, _) => end.is_err(),
-            _ => false,
+            None => match pending.claim.set(ClaimState::Ended) {
+                ClaimState::Unposted => Withdrawal::Withdrawn,
+                ClaimState::Settled(Ok(_), _) => Withdrawal::Taken,
+                ClaimState::Settled(Err(fail), _) => Withdrawal::of_failed(fail.code),
+                _ => Withdrawal::Unknown,
+            },
         };
         self.end_claim(pending.to, &pending.claim);
-        is_withdrawn
+        withdrawn
     }
 }

@@ -285,7 +285,7 @@ impl Endpoint {
         if matches!(waited, Err(CallStop::Replaced)) {
             return Err(Code::ProcSts.into());
         }
-        if waited.is_err() && self.conversation(index).on_link(|link| link.withdraw(posted))? {
+        if waited.is_err() && self.take_message_back(index, posted)? {
             return Err(Code::ProcSts.into());
         }
         self.session.page().count(Counter::Sent);

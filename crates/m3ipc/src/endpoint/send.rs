@@ -35,7 +35,8 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`SendError`]. In every case the receiver did not take the message.
+    /// [`SendError`]. The receiver did not take the message, unless the code is
+    /// [`Code::Unknown`]: the receiver is on another node, which did not say.
     #[inline]
     pub fn send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
         self.send_timeout(to, message, Timeout::Never)
@@ -363,8 +364,7 @@ impl Endpoint {
             if matches!(stop, CallStop::Replaced) || stop.is(Code::PeerBroke) {
                 return Err(stop);
             }
-            self.settle_held(index, posted)?;
-            if self.conversation(index).on_link(|link| link.withdraw(posted))? {
+            if self.take_message_back(index, posted)? {
                 return Err(stop);
             }
         }

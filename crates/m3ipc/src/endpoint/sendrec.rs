@@ -383,8 +383,7 @@ impl Endpoint {
                 // A request that the server took after the verdict closes no circle any more.
                 Err(CallStop::Failed(fail)) if fail.code == Code::Locked => {
                     m3ipc_sys::pause_point("client.locked");
-                    self.settle_held(index, posted)?;
-                    if self.conversation(index).on_link(|link| link.withdraw(posted))? {
+                    if self.take_message_back(index, posted)? {
                         return Err(fail.into());
                     }
                 }
@@ -447,12 +446,13 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         fail: Fail,
     ) -> Result<RequestEnd, Fail> {
-        self.settle_held(index, posted)?;
-        let by_proxy = self.peers.get(index).link().ended_by_proxy(posted);
-        let cancelled = self.conversation(index).on_link(|link| link.cancel(posted))?;
-        if cancelled == Cancelled::Withdrawn {
+        if self.take_message_back(index, posted)? {
             return Err(fail);
         }
+        let by_proxy = self.conversation(index).on_link(|link| match link.cancel(posted)? {
+            Cancelled::Unanswered => link.proxy_code().map(Some),
+            _ => Ok(None),
+        })?;
         self.payloads.set_taken(true);
         match self.take_answer(index, posted, buffer) {
             Ok(Some(end)) => return Ok(end),

@@ -7,7 +7,7 @@ use super::payload::treatment;
 use super::request_end::RequestEnd;
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code, Message};
-use m3ipc_link::{Cancelled, SlotState};
+use m3ipc_link::{Cancelled, RuleBroken, SlotState};
 use std::sync::Arc;
 
 /// Why the link of a pending request goes.
@@ -104,11 +104,12 @@ impl Endpoint {
         if !request.is_send {
             end = self.take_last_answer(index, request.posted, &mut bytes);
         }
-        let by_proxy = self.peers.get(index).link().ended_by_proxy(request.posted);
         let cancelled = request.canceller.cancel();
+        let was_taken = matches!(cancelled, Ok(Cancelled::Taken | Cancelled::Unanswered));
+        let by_proxy = self.code_of_proxy(index, request.posted, cancelled);
         if request.is_send {
-            end = Ok((cancelled == Ok(Cancelled::Taken)).then_some(RequestEnd::TAKEN));
-        } else if end == Ok(None) && cancelled == Ok(Cancelled::Taken) {
+            end = Ok(was_taken.then_some(RequestEnd::TAKEN));
+        } else if end == Ok(None) && was_taken {
             end = self.take_last_answer(index, request.posted, &mut bytes);
         }
         self.peers.get_mut(index).admission_mut().set_pending(None);
@@ -125,14 +126,35 @@ impl Endpoint {
             (Err(fail), ..) => fail,
             (Ok(None), Err(broken), _) => broken.into(),
             (Ok(None), ..) if by_proxy.is_some() => by_proxy.unwrap_or(Code::Unknown).into(),
-            (Ok(None), Ok(Cancelled::Held), _) => Code::Unknown.into(),
+            (Ok(None), Ok(Cancelled::Unknown), _) => Code::Unknown.into(),
             (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Lost) => Code::NotConn.into(),
-            (Ok(None), Ok(Cancelled::Taken), LinkLoss::Lost) => Code::AnswerLost.into(),
+            (Ok(None), Ok(Cancelled::Taken | Cancelled::Unanswered), LinkLoss::Lost) => {
+                Code::AnswerLost.into()
+            }
             (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Died) => Code::DstDied.into(),
-            (Ok(None), Ok(Cancelled::Taken), LinkLoss::Died) => Code::SrcDied.into(),
-            (Ok(None), Ok(Cancelled::Taken), LinkLoss::Replaced) => Code::Unknown.into(),
+            (Ok(None), Ok(Cancelled::Taken | Cancelled::Unanswered), LinkLoss::Died) => {
+                Code::SrcDied.into()
+            }
+            (Ok(None), Ok(Cancelled::Taken | Cancelled::Unanswered), LinkLoss::Replaced) => {
+                Code::Unknown.into()
+            }
         };
         claim.settle(ClaimState::Settled(Err(fail), bytes));
+    }
+
+    /// The code with which a proxy ended a message, after its cancellation.
+    fn code_of_proxy(
+        &self,
+        index: u32,
+        posted: SlotState,
+        cancelled: Result<Cancelled, RuleBroken>,
+    ) -> Option<Code> {
+        let link = self.peers.get(index).link();
+        match cancelled {
+            Ok(Cancelled::Unanswered) => link.proxy_code().ok(),
+            Ok(Cancelled::Withdrawn) => link.ended_by_proxy(posted).ok().flatten(),
+            Ok(Cancelled::Taken | Cancelled::Unknown) | Err(_) => None,
+        }
     }
 
     fn take_last_answer(

@@ -178,6 +178,8 @@ impl Endpoint {
         self.conversation(index).publish(|talk| {
             if message.is_taken {
                 talk.link().lose_answer(message.state, code);
+            } else if code == Code::Unknown {
+                talk.link().lose(message.state);
             } else {
                 talk.link().give_back(message.state, code);
             }
