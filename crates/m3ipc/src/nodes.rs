@@ -195,8 +195,23 @@ impl StandIn {
     /// # Errors
     /// The stand-in is bound no longer.
     pub fn poll(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        let found = self.endpoint.poll_stand_in(&mut self.held)?;
+        let found = self.endpoint.poll_stand_in(&mut self.held, true)?;
         Ok(found.into_iter().map(StandInEvent::from).collect())
+    }
+
+    /// As [`poll`](Self::poll), and leaves messages where they are: the proxy has no room for them.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn poll_without_messages(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
+        let found = self.endpoint.poll_stand_in(&mut self.held, false)?;
+        Ok(found.into_iter().map(StandInEvent::from).collect())
+    }
+
+    /// Whether the stand-in is bound still. Another process may unbind it.
+    #[must_use]
+    pub fn is_bound(&mut self) -> bool {
+        self.endpoint.is_bound()
     }
 
     /// Whether a message of this sender is held, and its receiver has not taken it.

@@ -97,6 +97,20 @@ impl Claim {
         }
     }
 
+    /// Ends the request of an endpoint that is bound no longer. `true` if the receiver never takes
+    /// it.
+    pub(super) fn end_unbound(&self) -> bool {
+        if !self.guard.is_original() {
+            return false;
+        }
+        match self.set(ClaimState::Ended) {
+            ClaimState::Posted(request) => request.canceller.cancel() == Ok(Cancelled::Withdrawn),
+            ClaimState::Unposted => true,
+            ClaimState::Settled(end, _) => end.is_err_and(|fail| fail.code == Code::DstDied),
+            ClaimState::Settling | ClaimState::Ended | ClaimState::Dropped(_) => false,
+        }
+    }
+
     /// The drop of the pending request.
     pub(super) fn drop_request(&self) {
         // A child by fork has no mapping of the link, and the request belongs to its parent.

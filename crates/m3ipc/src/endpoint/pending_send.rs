@@ -100,7 +100,7 @@ impl Endpoint {
     pub fn withdraw(&mut self, pending: &PendingSend) -> bool {
         let pending = &pending.0;
         if self.membership.check_bound().is_err() {
-            return false;
+            return pending.claim.end_unbound();
         }
         self.disarm();
         let is_withdrawn = match pending.claim.set(ClaimState::Ended) {

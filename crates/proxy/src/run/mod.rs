@@ -12,12 +12,13 @@
 mod config;
 mod local;
 mod network;
+mod wanted;
 
 pub use config::{Config, ConfigError};
 
 use crate::transport::tls::Tls;
 use crate::transport::{Limits, Transport};
-use local::Local;
+use local::{Local, Parcel};
 use m3ipc::nodes::Proxy;
 use m3ipc::{Code, NodeError};
 use m3ipc_fabric::{Action, Incarnation, Machine, NodeId, Settings};
@@ -111,6 +112,19 @@ fn register_later(config: &Config) -> Proxy {
     }
 }
 
+/// Descriptors that a stand-in and its peers take, near enough for a share.
+const DESCRIPTORS_OF_STAND_IN: u64 = 6;
+/// Descriptors for connections and files.
+const DESCRIPTORS_KEPT: u64 = 200;
+
+/// The stand-ins that each of so many other nodes may have.
+fn stand_ins_of_node(others: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let left = limit.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_KEPT);
+    let share = left / DESCRIPTORS_OF_STAND_IN / u64::try_from(others.max(1)).unwrap_or(u64::MAX);
+    usize::try_from(share).unwrap_or(usize::MAX).max(8)
+}
+
 /// A number above that of each earlier life, if the clock was not set back.
 fn incarnation() -> Incarnation {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -148,7 +162,7 @@ impl<'a> Life<'a> {
         let others = config.peers().count();
         let (name, address) = (&config.name, config.own.address);
         eprintln!("m3-proxy: node {name} listens at {address}, and knows {others} others");
-        let local = Local::new(proxy, owners, config.own.id);
+        let local = Local::new(proxy, owners, config.own.id, stand_ins_of_node(others));
         Ok(Self { config, clock, machine, local, network })
     }
 
@@ -206,14 +220,15 @@ impl<'a> Life<'a> {
             Action::Ended { call, outcome } => local.ended(call, outcome),
             Action::RequestTaken { call } => local.request_taken(call),
             Action::Deliver { delivery, from, to, kind, content } => {
-                local.deliver(delivery, (from, to), kind, content, machine, clock);
+                let parcel = Parcel { number: delivery, from, to, kind, content };
+                local.deliver(parcel, machine, clock);
             }
             Action::Withdraw { delivery } => local.withdraw(delivery, machine, clock),
             Action::Abandon { delivery } => local.abandon(delivery),
             Action::Notify { from, to, argument } => local.notify(from, to, argument),
             Action::Bound { endpoint } => local.remote_bound(endpoint),
-            Action::Died { endpoint } => local.remote_died(endpoint),
-            Action::Room { node } => local.room(node),
+            Action::Died { endpoint } => local.remote_died(endpoint, machine, clock),
+            Action::Room { node, vm } => local.room(node, vm, machine, clock),
             Action::NodeUp { node, .. } => {
                 let name = self.name_of(node);
                 eprintln!("m3-proxy: node {name} can be reached");
@@ -222,7 +237,8 @@ impl<'a> Life<'a> {
             Action::NodeLost { node, cause } => {
                 let name = self.name_of(node);
                 eprintln!("m3-proxy: node {name} cannot be reached any more ({cause:?})");
-                self.local.node_lost(node, &name, cause)?;
+                let Self { machine, clock, local, .. } = self;
+                local.node_lost((node, &name), cause, machine, clock)?;
             }
             Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
             Action::Refused { node, by_peer, why, .. } => {
