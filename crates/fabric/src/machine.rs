@@ -388,7 +388,8 @@ impl Machine {
                 }
                 let slot = (vm, from.address.slot());
                 let peer = self.peers.get(&node);
-                let is_known = peer.is_some_and(|it| it.announced.get(&slot) == Some(&from.address));
+                let is_known =
+                    peer.is_some_and(|it| it.announced.get(&slot) == Some(&from.address));
                 // One that was under way at the death of its source is nobody's.
                 if is_known && self.living.contains_key(&to) {
                     self.actions.push_back(Action::Notify { from, to: to.address, argument });

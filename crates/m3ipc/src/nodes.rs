@@ -37,13 +37,13 @@ impl Proxy {
         Self::register_at(directory, foreign, IfAbsent::Start)
     }
 
-    /// Registers again, after the end of the daemon. One that was killed gets a successor; one that
-    /// was told to end does not.
+    /// Registers again, after the end of the daemon. This starts no daemon: the caller may run in a
+    /// sandbox.
     ///
     /// # Errors
     /// As [`register`](Self::register); no daemon runs.
     pub fn register_again(directory: &Path, foreign: Vec<ForeignRange>) -> Result<Self, NodeError> {
-        Self::register_at(directory, foreign, IfAbsent::Revive)
+        Self::register_at(directory, foreign, IfAbsent::Fail)
     }
 
     fn register_at(

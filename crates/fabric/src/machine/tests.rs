@@ -61,13 +61,7 @@ fn send_frame(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
 }
 
 /// A frame of a peer that has got so many frames.
-fn send_knowing(
-    machine: &mut Machine,
-    sequence: u64,
-    expected: u64,
-    frame: Frame,
-    body: &[u8],
-) {
+fn send_knowing(machine: &mut Machine, sequence: u64, expected: u64, frame: Frame, body: &[u8]) {
     let session = SessionPair { to: 1, from: 1 };
     let lane = Lane::Message;
     let packet = Packet::Data { session, lane, sequence, expected: [expected, 0], frame };

@@ -216,7 +216,8 @@ impl Local {
     /// A remote endpoint has died.
     pub fn remote_died(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
         self.wanted.forget(id);
-        let (of_dead, late) = std::mem::take(&mut self.late).into_iter().partition(|it| it.from == id);
+        let (of_dead, late) =
+            std::mem::take(&mut self.late).into_iter().partition(|it| it.from == id);
         self.late = late;
         let of_dead: VecDeque<Parcel> = of_dead;
         for parcel in of_dead {

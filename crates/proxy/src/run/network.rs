@@ -5,7 +5,6 @@ use crate::NodeName;
 use crate::transport::{Connection, Listener, Sent, Transport};
 use m3ipc_fabric::{ConnectionId, Lane, Machine, NodeId};
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -43,9 +42,9 @@ struct Peer {
 }
 
 /// All connections of a proxy.
-pub struct Network {
+pub struct Network<'a> {
     transport: Box<dyn Transport>,
-    listener: Box<dyn Listener>,
+    listener: &'a mut dyn Listener,
     own: NodeId,
     peers: Vec<Peer>,
     wires: BTreeMap<ConnectionId, Wire>,
@@ -57,17 +56,14 @@ pub struct Network {
     is_behind: bool,
 }
 
-impl Network {
-    /// Listens at the address of the own node.
-    ///
-    /// # Errors
-    /// The address cannot be used.
-    pub fn listen(
+impl<'a> Network<'a> {
+    /// Without connections yet.
+    pub fn new(
         config: &Config,
         transport: Box<dyn Transport>,
+        listener: &'a mut dyn Listener,
         now: Instant,
-    ) -> io::Result<Self> {
-        let listener = transport.listen(config.own.address)?;
+    ) -> Self {
         let peers = config.peers().filter_map(|node| {
             Some(Peer {
                 id: node.id,
@@ -83,7 +79,7 @@ impl Network {
         let (peers, own) = (peers.collect(), config.own.id);
         let (wires, frame) = (BTreeMap::new(), Vec::new());
         let (last, next_accept, is_behind) = (0, None, false);
-        Ok(Self { transport, listener, own, peers, wires, last, next_accept, frame, is_behind })
+        Self { transport, listener, own, peers, wires, last, next_accept, frame, is_behind }
     }
 
     /// The descriptors to poll, and whether each one shall tell that it takes bytes.

@@ -128,11 +128,9 @@ impl Wanted {
 
     /// A VM runs on this node.
     pub fn vm_runs(&mut self, vm: VmId) {
-        let awaits = |(id, entry): &(&EndpointId, &Entry)| {
-            id.vm == vm && entry.state == State::AwaitsVm
-        };
-        let ids: Vec<EndpointId> =
-            self.entries.iter().filter(awaits).map(|(id, _)| *id).collect();
+        let awaits =
+            |(id, entry): &(&EndpointId, &Entry)| id.vm == vm && entry.state == State::AwaitsVm;
+        let ids: Vec<EndpointId> = self.entries.iter().filter(awaits).map(|(id, _)| *id).collect();
         ids.into_iter().for_each(|id| self.queue(id));
     }
 
@@ -155,8 +153,10 @@ impl Wanted {
     /// An endpoint needs its stand-in now.
     pub fn turn(&mut self, id: EndpointId) -> Turn {
         let Some(entry) = self.entries.get_mut(&id) else { return Turn::Never };
-        if entry.state != State::Queued {
-            return Turn::Never;
+        match entry.state {
+            State::Queued => {}
+            State::Made | State::AwaitsVm | State::AwaitsRetry => return Turn::Later,
+            State::AwaitsRoom | State::Refused => return Turn::Never,
         }
         let of_node = self.nodes.entry(entry.node).or_default();
         if of_node.made >= self.most_of_node {
