@@ -47,6 +47,7 @@ const PACKAGES: &[&str] = &[
     "m3ipc-daemon",
     "m3ipc-bench",
     "m3ipc-supervise",
+    "m3ipc-proxy",
     "m3ipc-capi",
     "m3ipc-shim-preload",
 ];

@@ -57,6 +57,10 @@ pub struct Args {
     /// Wait for drvs_init. Until then every other call fails: the node is not initialised.
     #[arg(long)]
     pub uninitialised: bool,
+    /// The user of the proxy that connects this node with others (m3-proxy), beside root and the
+    /// user of the daemon. A name of /etc/passwd, or a number.
+    #[arg(long, value_name = "USER")]
+    pub proxy_user: Option<String>,
     /// Lowest level of the log [default: info]. The variable M3_LOG wins: a level, or TARGET=LEVEL
     /// items between commas.
     #[arg(long, value_enum, value_name = "LEVEL")]
@@ -105,6 +109,7 @@ struct File {
     tasks: Option<i32>,
     sock_network: Option<String>,
     idle_exit: Option<String>,
+    proxy_user: Option<String>,
     log_level: Option<LogLevel>,
     log_format: Option<LogFormat>,
 }
@@ -167,6 +172,11 @@ pub enum SettingsError {
          as 192.168.0.0/24"
     )]
     SockNetwork(String),
+    /// `--proxy-user` is no user.
+    #[error(
+        "proxy-user is {0:?}, which /etc/passwd does not have; make that user, or give its number"
+    )]
+    ProxyUser(String),
     /// `M3_LOG` is no filter.
     #[error(
         "M3_LOG is {0:?}; unset it, or give a level (error, warn, info, debug, trace) or \
@@ -192,6 +202,8 @@ pub struct Settings {
     pub sock_network: Network,
     /// The time without VMs and members after which the daemon leaves.
     pub idle_exit_ns: Option<u64>,
+    /// The user of the proxy, beside root and the user of the daemon.
+    pub proxy_user: Option<u32>,
     /// Whether the daemon waits for `drvs_init`.
     pub uninitialised: bool,
     /// The lowest level of the log.
@@ -238,6 +250,7 @@ impl Settings {
             node,
             sock_network: parse_network(args.sock_network.clone().or(file.sock_network))?,
             idle_exit_ns: parse_idle(&idle)?,
+            proxy_user: parse_user(args.proxy_user.clone().or(file.proxy_user))?,
             uninitialised: args.uninitialised,
             log_level: args.log_level.or(file.log_level).unwrap_or_default(),
             log_filter: env_filter(env)?,
@@ -293,6 +306,12 @@ fn parse_network(text: Option<String>) -> Result<Network, SettingsError> {
         None => Ok(Network::DEFAULT),
         Some(text) => Network::parse(&text).ok_or(SettingsError::SockNetwork(text)),
     }
+}
+
+fn parse_user(text: Option<String>) -> Result<Option<u32>, SettingsError> {
+    let Some(text) = text else { return Ok(None) };
+    let user = text.parse().ok().or_else(|| m3ipc_sys::user_named(&text));
+    user.map(Some).ok_or(SettingsError::ProxyUser(text))
 }
 
 fn parse_idle(text: &str) -> Result<Option<u64>, SettingsError> {

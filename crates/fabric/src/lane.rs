@@ -36,6 +36,10 @@ impl Outgoing {
     fn bytes(&self) -> usize {
         self.body.len() + 96
     }
+
+    fn is_end(&self) -> bool {
+        matches!(self.frame, Frame::End { .. })
+    }
 }
 
 /// What became of an arrived number.
@@ -63,6 +67,8 @@ pub struct LaneState {
     cursor: u64,
     queue: VecDeque<Outgoing>,
     queued_bytes: usize,
+    /// Kept and queued ends of calls.
+    ends: usize,
     /// The last time at which the peer acknowledged a frame, or at which the lane began to wait.
     progress_ns: u64,
     /// The number that this side expects.
@@ -83,6 +89,7 @@ impl LaneState {
             cursor: 0,
             queue: VecDeque::new(),
             queued_bytes: 0,
+            ends: 0,
             progress_ns: 0,
             expected: 0,
             unacknowledged: (0, 0),
@@ -108,7 +115,18 @@ impl LaneState {
 
     pub fn push(&mut self, outgoing: Outgoing) {
         self.queued_bytes += outgoing.bytes();
+        self.ends += usize::from(outgoing.is_end());
         self.queue.push_back(outgoing);
+    }
+
+    /// Ends of calls that the peer has not acknowledged.
+    pub fn ends(&self) -> usize {
+        self.ends
+    }
+
+    /// Frames that wait behind the window.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
     }
 
     /// Whether a frame that is pushed now would be transmitted next.
@@ -149,6 +167,7 @@ impl LaneState {
         while self.first < expected {
             let Some(done) = self.kept.pop_front() else { break };
             self.kept_bytes -= done.bytes();
+            self.ends -= usize::from(done.is_end());
             self.first += 1;
             self.progress_ns = now_ns;
         }

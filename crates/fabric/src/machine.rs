@@ -289,7 +289,7 @@ impl Machine {
 
     fn push(&mut self, node: NodeId, frame: Frame, body: Vec<u8>) {
         if let Some(peer) = self.peers.get_mut(&node) {
-            peer.session.push(frame, body);
+            peer.session.push(frame, body, &self.own);
         }
     }
 
@@ -386,7 +386,12 @@ impl Machine {
                 if self.owners.owner(from) != Some(node) {
                     return Err(RuleBroken);
                 }
-                if self.living.contains_key(&to) {
+                let slot = (vm, from.address.slot());
+                let peer = self.peers.get(&node);
+                let is_known =
+                    peer.is_some_and(|it| it.announced.get(&slot) == Some(&from.address));
+                // One that was under way at the death of its source is nobody's.
+                if is_known && self.living.contains_key(&to) {
                     self.actions.push_back(Action::Notify { from, to: to.address, argument });
                 }
                 Ok(())
@@ -394,13 +399,12 @@ impl Machine {
             Frame::Watch { vm, endpoint } => self.watch_arrived(node, EndpointId::of(vm, endpoint)),
             Frame::Died { vm, endpoint } => {
                 let endpoint = self.claimed(node, vm, endpoint)?;
-                self.actions.push_back(Action::Died { endpoint });
+                self.died_there(node, endpoint);
                 Ok(())
             }
             Frame::Bound { vm, endpoint } => {
                 let endpoint = self.claimed(node, vm, endpoint)?;
-                self.actions.push_back(Action::Bound { endpoint });
-                Ok(())
+                self.bound_there(node, endpoint)
             }
         }
     }
@@ -410,6 +414,36 @@ impl Machine {
         let endpoint = EndpointId::of(vm, endpoint);
         let is_own = self.owners.owner(endpoint) == Some(node);
         is_own.then_some(endpoint).ok_or(RuleBroken)
+    }
+
+    /// A node announces an endpoint. A slot has one endpoint at a time.
+    fn bound_there(&mut self, node: NodeId, endpoint: EndpointId) -> Result<(), RuleBroken> {
+        if !self.shares_vm(self.own.node, endpoint.vm) {
+            return Err(RuleBroken);
+        }
+        let slot = (endpoint.vm, endpoint.address.slot());
+        let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;
+        match peer.announced.insert(slot, endpoint.address) {
+            Some(known) if known == endpoint.address => return Ok(()),
+            Some(known) => {
+                let endpoint = EndpointId::new(endpoint.vm, known);
+                self.actions.push_back(Action::Died { endpoint });
+            }
+            None => {}
+        }
+        self.actions.push_back(Action::Bound { endpoint });
+        Ok(())
+    }
+
+    fn died_there(&mut self, node: NodeId, endpoint: EndpointId) {
+        let slot = (endpoint.vm, endpoint.address.slot());
+        if let Some(peer) = self.peers.get_mut(&node)
+            && peer.announced.get(&slot) == Some(&endpoint.address)
+        {
+            peer.announced.remove(&slot);
+        }
+        // Also of one that was never announced: the answer to a watch.
+        self.actions.push_back(Action::Died { endpoint });
     }
 
     fn watch_arrived(&mut self, node: NodeId, endpoint: EndpointId) -> Result<(), RuleBroken> {

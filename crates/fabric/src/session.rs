@@ -28,12 +28,16 @@ const LANES: [LaneLimits; 2] = [
     LaneLimits { frames: 64, bytes: 2 * 1024 * 1024 },
 ];
 
+/// Frames that may wait behind a full window. Calls and their ends have limits of their own; this
+/// is room for the binds and the deaths of many endpoints.
+const QUEUED_FRAMES_MAX: usize = 65_536;
+
 impl Settings {
     /// The most bytes that the machine keeps for one peer: what its limits add up to.
     #[must_use]
     pub const fn memory_max_bytes(&self) -> u64 {
         let limits = &self.limits;
-        let lanes = 2 * (LANES[0].bytes + LANES[1].bytes) as u64;
+        let lanes = 2 * (LANES[0].bytes + LANES[1].bytes) as u64 + 96 * QUEUED_FRAMES_MAX as u64;
         let body = MESSAGE_BODY_MAX_BYTES as u64;
         let calls = 2 * limits.calls as u64 + limits.waiting as u64;
         lanes + calls * (body + 512) + limits.notifications as u64 * 128
@@ -146,10 +150,22 @@ impl Session {
         self.lanes.iter().all(LaneState::is_empty)
     }
 
-    pub fn push(&mut self, frame: Frame, body: Vec<u8>) {
-        if self.lives() {
-            self.lane(frame.lane()).push(Outgoing { frame, body });
+    /// Queues a frame. A peer that acknowledges so little that the queue overflows is lost.
+    pub fn push(&mut self, frame: Frame, body: Vec<u8>, own: &Identity) {
+        if !self.lives() {
+            return;
         }
+        let lane = self.lane(frame.lane());
+        lane.push(Outgoing { frame, body });
+        if lane.queued() > QUEUED_FRAMES_MAX {
+            self.end(Failure::LinkDown, own);
+            self.drop_connection();
+        }
+    }
+
+    /// Ends of calls that the peer has not acknowledged.
+    pub fn ends(&self) -> usize {
+        self.lanes.iter().map(LaneState::ends).sum()
     }
 
     /// Whether the session can transmit now.

@@ -40,13 +40,13 @@ impl Proxy {
         Self::register_at(directory, foreign, IfAbsent::Start)
     }
 
-    /// Registers again, after the end of the daemon. One that was killed gets a successor; one that
-    /// was told to end does not.
+    /// Registers again, after the end of the daemon. This starts no daemon: the caller may run in a
+    /// sandbox.
     ///
     /// # Errors
     /// As [`register`](Self::register); no daemon runs.
     pub fn register_again(directory: &Path, foreign: Vec<ForeignRange>) -> Result<Self, NodeError> {
-        Self::register_at(directory, foreign, IfAbsent::Revive)
+        Self::register_at(directory, foreign, IfAbsent::Fail)
     }
 
     fn register_at(
@@ -198,8 +198,23 @@ impl StandIn {
     /// # Errors
     /// The stand-in is bound no longer.
     pub fn poll(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        let found = self.endpoint.poll_stand_in(&mut self.held)?;
+        let found = self.endpoint.poll_stand_in(&mut self.held, true)?;
         Ok(found.into_iter().map(StandInEvent::from).collect())
+    }
+
+    /// As [`poll`](Self::poll), and leaves messages where they are: the proxy has no room for them.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn poll_without_messages(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
+        let found = self.endpoint.poll_stand_in(&mut self.held, false)?;
+        Ok(found.into_iter().map(StandInEvent::from).collect())
+    }
+
+    /// Whether the stand-in is bound still. Another process may unbind it.
+    #[must_use]
+    pub fn is_bound(&mut self) -> bool {
+        self.endpoint.is_bound()
     }
 
     /// Whether a message of this sender is held, and its receiver has not taken it.

@@ -37,6 +37,8 @@ The configuration (relative paths begin at its directory):
   registry = \"nodes.toml\"     # the same file on all nodes
   keys = \"m3-keys\"            # made by `m3-proxy keys alpha beta`
   runtime_dir = \"/run/m3\"     # that of the daemon; default: as for all programs
+  state = \"/var/lib/m3-proxy\" # counts starts; default: where this file is
+  user = \"m3-proxy\"           # what root becomes; default: it stays root
 
 The registry:
   cluster = \"lab\"

@@ -74,7 +74,7 @@ pub use packet::{
 };
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Interest, Mode, Poll, Ready, wait_readable, wait_writable};
-pub use private_group::only_user_of_group;
+pub use private_group::{only_user_of_group, user_named};
 pub use process::{
     ProcessExit, ProcessFacts, Signal, die_with_parent, group_id, is_ending, is_stopped,
     known_thread_id, no_core, open_process, open_thread, process_exit, process_facts, process_id,

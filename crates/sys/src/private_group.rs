@@ -27,6 +27,19 @@ pub fn only_user_of_group(group: u32) -> Option<u32> {
     only_user(&read("/etc/passwd")?, &read("/etc/group")?, group)
 }
 
+/// The number of the user of this name in /etc/passwd.
+#[must_use]
+pub fn user_named(name: &str) -> Option<u32> {
+    number_of(&read("/etc/passwd")?, name)
+}
+
+/// # Source
+/// passwd(5)
+fn number_of(passwd: &str, name: &str) -> Option<u32> {
+    let mut users = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    users.find(|user| user[0] == name)?.get(2)?.parse().ok()
+}
+
 fn read(path: &str) -> Option<String> {
     use std::io::Read;
     let mut text = String::new();

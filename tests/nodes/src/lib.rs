@@ -1,9 +1,20 @@
-//! Two nodes on one machine for one test: `alpha` and `beta`, one VM, two proxies over TLS.
+//! Nodes on one machine for one test: `alpha` and `beta`, one VM, two proxies over TLS. [`Three`]
+//! has a third node, and cables that a test can cut.
 //!
 //! | node | slots |
 //! |---|---|
 //! | alpha | -35 to 9, 29 to 99 |
 //! | beta | 10 to 28, 100 to 199 |
+
+mod flow;
+mod relay;
+mod spaces;
+mod three;
+
+pub use flow::{Account, Flow};
+pub use relay::Relay;
+pub use spaces::Spaces;
+pub use three::Three;
 
 use m3ipc::{Address, Vm, VmConfig};
 use m3ipc_proxy::{NodeName, keys};
@@ -27,8 +38,25 @@ impl Process {
     /// If it does not start.
     #[must_use]
     pub fn start(words: &[&str]) -> Self {
-        let mut command = Command::new(program("m3-tests-nodes"));
-        // A proxy revives a killed daemon.
+        Self::start_by(&[], words)
+    }
+
+    /// The same through a program such as nsenter(1), which becomes `m3-tests-nodes`.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start_by(starter: &[&str], words: &[&str]) -> Self {
+        let own = program("m3-tests-nodes");
+        let mut command = match starter {
+            [] => Command::new(own),
+            [first, more @ ..] => {
+                let mut command = Command::new(first);
+                command.args(more).arg(own);
+                command
+            }
+        };
+        // A proxy starts a daemon if none runs.
         command.env("M3_DAEMON", program("m3-tests-daemon"));
         command.env("M3_TESTS_OWNER", std::process::id().to_string());
         let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -80,10 +108,12 @@ pub struct OneNode {
     /// The proxy.
     pub proxy: Process,
     config: PathBuf,
+    /// A process whose network namespace is that of the proxy.
+    space: Option<u32>,
 }
 
 impl OneNode {
-    fn new(directory: &Path, name: &str) -> Self {
+    fn new(directory: &Path, name: &str, space: Option<u32>) -> Self {
         let fixture = NodeFixture::new(name);
         let config = directory.join(format!("{name}.toml"));
         let text = format!(
@@ -92,14 +122,14 @@ impl OneNode {
         );
         std::fs::write(&config, text).expect("a test may write there");
         let vm = fixture.node().vm_init(&VmConfig::new("shop").id(VM)).expect("a fresh VM");
-        let proxy = start_proxy(&config);
-        Self { fixture, vm, proxy, config }
+        let proxy = start_proxy(&config, space);
+        Self { fixture, vm, proxy, config, space }
     }
 
     /// Starts the proxy again, after a kill.
     pub fn restart_proxy(&mut self) {
         self.proxy.kill();
-        self.proxy = start_proxy(&self.config);
+        self.proxy = start_proxy(&self.config, self.space);
     }
 
     /// Starts an ordinary program of this node, and waits until it is bound.
@@ -127,8 +157,14 @@ impl OneNode {
     }
 }
 
-fn start_proxy(config: &Path) -> Process {
-    Process::start(&["proxy", config.to_str().expect("a text")])
+fn start_proxy(config: &Path, space: Option<u32>) -> Process {
+    let words = ["proxy", config.to_str().expect("a text")];
+    match space {
+        None => Process::start(&words),
+        Some(holder) => {
+            Process::start_by(&["nsenter", "--target", &holder.to_string(), "--net"], &words)
+        }
+    }
 }
 
 /// Two nodes.
@@ -161,8 +197,8 @@ impl Cluster {
              slots = {{ alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 199]] }}\n"
         );
         std::fs::write(directory.join("nodes.toml"), registry).expect("a test may write there");
-        let alpha = OneNode::new(&directory, "alpha");
-        let beta = OneNode::new(&directory, "beta");
+        let alpha = OneNode::new(&directory, "alpha", None);
+        let beta = OneNode::new(&directory, "beta", None);
         Self { alpha, beta, directory }
     }
 
@@ -179,8 +215,8 @@ impl Drop for Cluster {
     }
 }
 
-/// Two ports of loopback that nobody has.
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+/// Ports of loopback that nobody has.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     listeners.map(|it| it.local_addr().expect("it listens").port())
 }

@@ -19,6 +19,12 @@ fn main() -> ExitCode {
             eprintln!("m3-tests-nodes: {error}");
             ExitCode::FAILURE
         }
+        ["space"] => {
+            println!("here");
+            wait();
+            ExitCode::SUCCESS
+        }
+        ["sandbox", config] => sandbox(Path::new(config)),
         [role, directory, vm, slot] => {
             let node = Node::find(Path::new(directory)).expect("the daemon runs");
             let mut node = node;
@@ -30,6 +36,20 @@ fn main() -> ExitCode {
         }
         _ => ExitCode::from(2),
     }
+}
+
+/// Closes the sandbox of a proxy, and tries what it forbids.
+fn sandbox(config: &Path) -> ExitCode {
+    use m3ipc_proxy::run::{Config, sandbox};
+    let config = Config::read(config).expect("a configuration");
+    sandbox::drop_root(&config).expect("the user of the configuration");
+    println!("{}", sandbox::close(&config).expect("the kernel has a sandbox"));
+    for sandbox::Attempt { what, is_forbidden, succeeded } in sandbox::attempts() {
+        let word = if is_forbidden == succeeded { "WRONG" } else { "right" };
+        println!("{word} {what}");
+    }
+    println!("done");
+    ExitCode::SUCCESS
 }
 
 fn serve(role: &str, mut endpoint: Endpoint) {

@@ -10,8 +10,11 @@ use m3ipc_wire::{DaemonEvent, FOREIGN_RANGES_MAX, ForeignRange, NodesEvent, Node
 
 impl Server {
     pub(super) fn serve_nodes(&mut self, token: Token, cred: &Credentials, request: NodesRequest) {
-        if !cred.is_root() && cred.uid != m3ipc_sys::user_id() {
-            let why = "only root and the user of the daemon may be its proxy; run it as that user";
+        let is_users = cred.uid == m3ipc_sys::user_id()
+            || self.settings.proxy_user.is_some_and(|user| user == cred.uid);
+        if !cred.is_root() && !is_users {
+            let why = "only root, the user of the daemon and its `--proxy-user` may be its proxy; \
+                       run it as one of them";
             return self.refuse(token, Code::Privileges, why);
         }
         match request {

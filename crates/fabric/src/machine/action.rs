@@ -2,7 +2,7 @@
 
 use m3ipc_abi::Address;
 
-use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId};
+use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
 use crate::outcome::{Content, Failure, Outcome};
 use crate::packet::{CallKind, RefusalCode};
 
@@ -130,10 +130,12 @@ pub enum Action {
         /// Why.
         cause: Failure,
     },
-    /// Calls to the node are accepted again.
+    /// Calls of a VM to the node are accepted again.
     Room {
         /// The node.
         node: NodeId,
+        /// The VM.
+        vm: VmId,
     },
     /// Close a connection. The machine knows it no longer.
     Close {

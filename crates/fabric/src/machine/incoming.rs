@@ -48,7 +48,11 @@ impl Machine {
         let content = Some(content);
         let delivery = Delivery { node, call, pair, kind, state, content, orphaned: false };
         self.incoming.deliveries.insert(id, delivery);
-        if let Some(why) = self.missing(to) {
+        let slot = (from.vm, from.address.slot());
+        // A node announces its endpoints before they call.
+        let is_known = peer.announced.get(&slot) == Some(&from.address);
+        let why = if is_known { self.missing(to) } else { Some(Failure::NoEndpoint) };
+        if let Some(why) = why {
             if !self.own.planted.has(Fault::NoNegativeAnswer) {
                 self.end_delivery(id, CallEnd::NotDelivered(why), Vec::new());
             }

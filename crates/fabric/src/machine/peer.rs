@@ -1,6 +1,8 @@
 //! What waits for one peer, and what the peer has open here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use m3ipc_abi::{Address, Slot};
 
 use super::delivery::Pair;
 use crate::faults::{Fault, Planted};
@@ -27,8 +29,10 @@ pub(super) struct Peer {
     pub incoming: BTreeMap<CallId, DeliveryId>,
     /// Their number, by VM.
     incoming_of_vm: BTreeMap<VmId, u32>,
-    /// Whether a call was refused for lack of room.
-    pub wants_room: bool,
+    /// The VMs of which a call or a notification was refused for lack of room.
+    pub wants_room: BTreeSet<VmId>,
+    /// The living endpoints of the peer, as far as it has announced them: one for each slot.
+    pub announced: BTreeMap<(VmId, Slot), Address>,
 }
 
 impl Peer {
@@ -43,13 +47,15 @@ impl Peer {
             notified_last: false,
             incoming: BTreeMap::new(),
             incoming_of_vm: BTreeMap::new(),
-            wants_room: false,
+            wants_room: BTreeSet::new(),
+            announced: BTreeMap::new(),
         }
     }
 
     /// The session has ended. The machine has ended its calls.
     pub fn forget(&mut self) {
         self.open.clear();
+        self.announced.clear();
         self.notifications.clear();
     }
 
@@ -65,10 +71,13 @@ impl Peer {
     }
 
     /// Counts a call of the peer. `false`: more than this node admits.
+    ///
+    /// A call counts until the peer has acknowledged its end, as it counts there: a peer that
+    /// reads no ends cannot make them pile up.
     #[must_use]
     pub fn admit(&mut self, vm: VmId, limits: &crate::Limits) -> bool {
         let of_vm = self.incoming_of_vm.entry(vm).or_default();
-        let total = self.incoming.len();
+        let total = self.incoming.len() + self.session.ends();
         if *of_vm >= limits.calls_of_vm || total >= limits.calls as usize {
             return false;
         }

@@ -57,10 +57,23 @@ fn refusal(machine: &mut Machine) -> Option<RefusalCode> {
 }
 
 fn send_frame(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
+    send_knowing(machine, sequence, 0, frame, body);
+}
+
+/// A frame of a peer that has got so many frames.
+fn send_knowing(machine: &mut Machine, sequence: u64, expected: u64, frame: Frame, body: &[u8]) {
     let session = SessionPair { to: 1, from: 1 };
     let lane = Lane::Message;
-    let packet = Packet::Data { session, lane, sequence, expected: [0, 0], frame };
+    let packet = Packet::Data { session, lane, sequence, expected: [expected, 0], frame };
     machine.received(3 * MS, PEER, FIRST, &encode(&packet, body));
+}
+
+fn bound(generation: i32) -> Frame {
+    Frame::Bound { vm: 1, endpoint: Address::new(generation, 103).0 }
+}
+
+fn endpoint(generation: i32) -> EndpointId {
+    EndpointId::new(1, Address::new(generation, 103))
 }
 
 fn call_from(from: i32) -> Frame {
@@ -121,7 +134,8 @@ fn a_node_is_believed_about_its_own_slots_alone() {
         let mut machine = machine();
         greet(&mut machine, FIRST, hello(1));
         actions(&mut machine);
-        send_frame(&mut machine, 0, call_from(from), &[0; 40]);
+        send_frame(&mut machine, 0, bound(1), &[]);
+        send_frame(&mut machine, 1, call_from(from), &[0; 40]);
         assert_eq!(machine.is_reachable(PEER), is_believed, "{from}");
         let delivered = |action: &Action| matches!(action, Action::Deliver { .. });
         assert_eq!(actions(&mut machine).iter().any(delivered), is_believed);
@@ -162,4 +176,143 @@ fn a_call_that_waits_goes_back_at_once() {
     let outcome = crate::Outcome::NotDelivered(Failure::Withdrawn);
     assert_eq!(actions(&mut machine), [Action::Ended { call: id, outcome }]);
     assert!(machine.outgoing.calls.is_empty());
+}
+
+#[test]
+fn a_slot_of_a_peer_has_one_endpoint_at_a_time() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    actions(&mut machine);
+    for (sequence, generation) in [1, 1, 1, 2, 3].into_iter().enumerate() {
+        send_frame(&mut machine, sequence as u64, bound(generation), &[]);
+    }
+    let [one, two, three] = [1, 2, 3].map(endpoint);
+    let expected = [
+        Action::Bound { endpoint: one },
+        Action::Died { endpoint: one },
+        Action::Bound { endpoint: two },
+        Action::Died { endpoint: two },
+        Action::Bound { endpoint: three },
+    ];
+    assert_eq!(actions(&mut machine), expected);
+    assert_eq!(machine.peers[&PEER].announced.len(), 1);
+    // A VM that this node has no part in.
+    let frame = Frame::Bound { vm: 2, endpoint: Address::new(1, 103).0 };
+    send_frame(&mut machine, 5, frame, &[]);
+    assert!(!machine.is_reachable(PEER));
+    assert!(machine.peers[&PEER].announced.is_empty());
+}
+
+#[test]
+fn a_source_that_was_not_announced_is_nobody() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    actions(&mut machine);
+    let from = Address::new(1, 103).0;
+    send_frame(&mut machine, 0, call_from(from), &[0; 40]);
+    let notify = Frame::Notify { vm: 1, from, to: 3, argument: 1 };
+    send_frame(&mut machine, 1, notify, &[]);
+    assert_eq!(actions(&mut machine), []);
+    assert!(machine.is_reachable(PEER));
+    assert!(machine.incoming.deliveries.is_empty());
+}
+
+fn call(vm: VmId) -> Call {
+    let (from, to) = (EndpointId::of(vm, 3), Address::new(1, 103));
+    Call { from, to, kind: CallKind::Send, content: Content::new(1), limit_ns: None }
+}
+
+/// Calls of a VM until no more are accepted; their number.
+fn fill(machine: &mut Machine, vm: VmId) -> usize {
+    (0..10_000).take_while(|_| machine.call(3 * MS, call(vm)).is_ok()).count()
+}
+
+fn rooms(machine: &mut Machine) -> Vec<VmId> {
+    let rooms = actions(machine).into_iter().filter_map(|action| match action {
+        Action::Room { vm, .. } => Some(vm),
+        _ => None,
+    });
+    rooms.collect()
+}
+
+#[test]
+fn a_full_queue_of_a_vm_has_room_when_it_is_half_empty() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, Hello { admits: (1024, 300), ..hello(1) });
+    actions(&mut machine);
+    let filled = fill(&mut machine, 1);
+    assert_eq!(filled, 512);
+    for sent in 1..=filled {
+        let before = machine.peers[&PEER].waiting_calls();
+        while machine.peers[&PEER].waiting_calls() == before && before > 212 {
+            machine.poll_transmit(3 * MS, PEER, Lane::Message).expect("a packet");
+        }
+        let rooms = rooms(&mut machine);
+        let is_half_empty = sent == 256;
+        assert_eq!(rooms.len(), usize::from(is_half_empty), "after {sent}");
+    }
+}
+
+#[test]
+fn a_vm_that_is_stuck_leaves_room_to_the_others() {
+    let mut owners = Owners::default();
+    for vm in 1..=3 {
+        owners.add(vm, range(0), OWN).expect("disjoint");
+        owners.add(vm, range(100), PEER).expect("disjoint");
+    }
+    let settings = Settings::default();
+    let mut machine = Machine::new("test", OWN, Incarnation(5), owners, [PEER], settings);
+    (1..=3).for_each(|vm| machine.bound(MS, EndpointId::of(vm, 3)));
+    let claims = (1..=3).map(|vm| (vm, range(100))).collect();
+    greet(&mut machine, FIRST, Hello { claims, admits: (1024, 1), ..hello(1) });
+    actions(&mut machine);
+    // Each VM may have one call open, and the peer ends none.
+    assert_eq!([1, 2].map(|vm| fill(&mut machine, vm)), [512, 512]);
+    assert_eq!(fill(&mut machine, 3), 0);
+    for _ in 0..10 {
+        machine.poll_transmit(3 * MS, PEER, Lane::Message);
+    }
+    assert_eq!(rooms(&mut machine), [3]);
+    assert!(machine.call(3 * MS, call(3)).is_ok());
+}
+
+#[test]
+fn a_peer_that_acknowledges_no_ends_gets_no_further_calls() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    send_frame(&mut machine, 0, bound(1), &[]);
+    let nobody = |sequence| {
+        let (call, from) = (CallId(sequence), Address::new(1, 103).0);
+        Frame::Call { call, vm: 1, from, to: 4, kind: CallKind::Send, m_type: 1 }
+    };
+    let most = u64::from(Settings::default().limits.calls);
+    for sequence in 1..=most {
+        send_frame(&mut machine, sequence, nobody(sequence), &[0; 40]);
+    }
+    assert!(machine.is_reachable(PEER));
+    // It reads on: all is well.
+    while machine.poll_transmit(3 * MS, PEER, Lane::Message).is_some() {}
+    send_knowing(&mut machine, most + 1, 100, nobody(most + 1), &[0; 40]);
+    assert!(machine.is_reachable(PEER));
+    for sequence in most + 2..=most + 101 {
+        send_knowing(&mut machine, sequence, 100, nobody(sequence), &[0; 40]);
+    }
+    assert!(!machine.is_reachable(PEER));
+    assert!(machine.bytes_of(PEER) <= Settings::default().memory_max_bytes());
+}
+
+#[test]
+fn a_peer_that_reads_nothing_is_lost_before_its_queue_grows_for_ever() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    let watch = Frame::Watch { vm: 1, endpoint: 4 };
+    let mut sequence = 0;
+    while machine.is_reachable(PEER) {
+        send_frame(&mut machine, sequence, watch.clone(), &[]);
+        sequence += 1;
+        assert!(machine.bytes_of(PEER) <= Settings::default().memory_max_bytes());
+        assert!(sequence < 100_000, "the queue has no bound");
+    }
+    let lost = Action::NodeLost { node: PEER, cause: Failure::LinkDown };
+    assert!(actions(&mut machine).contains(&lost));
 }

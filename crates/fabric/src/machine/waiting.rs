@@ -33,7 +33,7 @@ impl Machine {
         let Some(peer) = self.peers.get_mut(&node) else { return Err(CallRefusal::NoEndpoint) };
         let pair = (from, to);
         if peer.notifications.len() >= most && !peer.notifications.contains_key(&pair) {
-            peer.wants_room = true;
+            peer.wants_room.insert(from.vm);
             return Err(CallRefusal::Full(node));
         }
         let bits = peer.notifications.entry(pair).or_default();
@@ -53,7 +53,9 @@ impl Machine {
         let of_vm = peer.waiting.get(&vm).map_or(0, VecDeque::len);
         let fits =
             peer.waiting_calls() < limits.waiting as usize && of_vm < limits.waiting_of_vm as usize;
-        peer.wants_room |= !fits;
+        if !fits {
+            peer.wants_room.insert(vm);
+        }
         fits
     }
 
@@ -67,7 +69,7 @@ impl Machine {
             !peer.notifications.is_empty() && (!peer.notified_last || peer.waiting.is_empty());
         if is_notification && let Some((pair, argument)) = peer.notifications.pop_first() {
             peer.notified_last = true;
-            peer.session.push(notification(pair, argument), Vec::new());
+            peer.session.push(notification(pair, argument), Vec::new(), &self.own);
         } else {
             peer.notified_last = false;
             self.promote_call(node);
@@ -84,7 +86,7 @@ impl Machine {
         let pair = (call.from, call.to);
         // The sender notified before it called: the order of the pair.
         if let Some(argument) = peer.notifications.remove(&pair) {
-            peer.session.push(notification(pair, argument), Vec::new());
+            peer.session.push(notification(pair, argument), Vec::new(), &self.own);
         }
         let frame = Frame::Call {
             call: id,
@@ -94,18 +96,27 @@ impl Machine {
             kind: call.kind,
             m_type: content.m_type,
         };
-        peer.session.push(frame, body_of(&content));
+        peer.session.push(frame, body_of(&content), &self.own);
     }
 
-    /// Tells the driver once that calls are accepted again.
+    /// Tells the driver once that calls of a VM are accepted again.
+    ///
+    /// The queue of the VM itself has to be half empty. Of the queue of all VMs one place is
+    /// enough: other VMs may fill it for good.
     pub(super) fn announce_room(&mut self, node: NodeId) {
         let limits = &self.own.settings.limits;
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        let has_room = peer.waiting_calls() < limits.waiting as usize / 2 + 1
+        let has_any = peer.waiting_calls() < limits.waiting as usize
             && peer.notifications.len() < limits.notifications as usize / 2 + 1;
-        if peer.wants_room && has_room {
-            peer.wants_room = false;
-            self.actions.push_back(Action::Room { node });
+        if !has_any {
+            return;
+        }
+        let of_vm = |vm: &VmId| peer.waiting.get(vm).map_or(0, VecDeque::len);
+        let has_room = |vm: &&VmId| of_vm(*vm) < limits.waiting_of_vm as usize / 2 + 1;
+        let roomy: Vec<VmId> = peer.wants_room.iter().filter(has_room).copied().collect();
+        for vm in roomy {
+            peer.wants_room.remove(&vm);
+            self.actions.push_back(Action::Room { node, vm });
         }
     }
 }

@@ -15,6 +15,7 @@
 //! call: it takes an answer that came too late, and frees a large payload.
 
 use super::payload_state::LargePayload;
+use super::pending_send::Withdrawal;
 use super::request_end::RequestEnd;
 use crate::control::OpenRequest;
 use crate::error::Fail;
@@ -94,6 +95,30 @@ impl Claim {
         let mut state = self.state();
         if matches!(*state, ClaimState::Settling) {
             *state = settled;
+        }
+    }
+
+    /// Ends the request of an endpoint that is bound no longer.
+    pub(super) fn end_unbound(&self) -> Withdrawal {
+        if !self.guard.is_original() {
+            return Withdrawal::Unknown;
+        }
+        match self.set(ClaimState::Ended) {
+            ClaimState::Posted(request) => match request.canceller.cancel() {
+                Ok(Cancelled::Withdrawn) => Withdrawal::Withdrawn,
+                Ok(Cancelled::Taken | Cancelled::Unanswered) => Withdrawal::Taken,
+                Ok(Cancelled::Unknown) | Err(_) => Withdrawal::Unknown,
+            },
+            ClaimState::Unposted => Withdrawal::Withdrawn,
+            ClaimState::Settled(Ok(_), _) => Withdrawal::Taken,
+            // Only a request that was never taken fails with this code.
+            ClaimState::Settled(Err(fail), _) if fail.code == Code::DstDied => {
+                Withdrawal::Withdrawn
+            }
+            ClaimState::Settled(Err(_), _)
+            | ClaimState::Settling
+            | ClaimState::Ended
+            | ClaimState::Dropped(_) => Withdrawal::Unknown,
         }
     }
 

@@ -152,7 +152,7 @@ impl Endpoint {
     ) -> Withdrawal {
         let pending = &pending.0;
         if self.membership.check_bound().is_err() {
-            return Withdrawal::Unknown;
+            return pending.claim.end_unbound();
         }
         self.disarm();
         let withdrawn = match pending.claim.begin_settling() {

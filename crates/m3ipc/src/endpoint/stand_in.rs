@@ -7,6 +7,7 @@ use super::Endpoint;
 use super::claims::ClaimState;
 use super::outgoing::Outgoing;
 use super::pending::PendingRequest;
+use super::pending_send::Withdrawal;
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_link::waiting::EndsWait;
@@ -51,21 +52,31 @@ impl HeldMessages {
 
 impl Endpoint {
     /// Looks for all that is new. The descriptor of the endpoint reports what comes later.
-    pub(crate) fn poll_stand_in(&mut self, held: &mut HeldMessages) -> Result<Vec<Found>, Fail> {
+    ///
+    /// Without `accepts`, messages stay in their slots.
+    pub(crate) fn poll_stand_in(
+        &mut self,
+        held: &mut HeldMessages,
+        accepts: bool,
+    ) -> Result<Vec<Found>, Fail> {
         self.membership.check_bound()?;
         if self.claims.has_dropped() {
             self.clear_dropped_requests();
         }
         self.begin_receive();
-        let mut found = self.look_at_links(held)?;
+        let mut found = self.look_at_links(held, accepts)?;
         if found.is_empty() && self.arm() {
-            found = self.look_at_links(held)?;
+            found = self.look_at_links(held, accepts)?;
         }
         self.leave_receive(found.is_empty());
         Ok(found)
     }
 
-    fn look_at_links(&mut self, held: &mut HeldMessages) -> Result<Vec<Found>, Fail> {
+    fn look_at_links(
+        &mut self,
+        held: &mut HeldMessages,
+        accepts: bool,
+    ) -> Result<Vec<Found>, Fail> {
         while self.session.has_events() {
             self.receive_events()?;
         }
@@ -77,12 +88,18 @@ impl Endpoint {
         held.0.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
         let mut found = Vec::new();
         for index in indexes {
-            self.look_at_link(index, held, &mut found);
+            self.look_at_link(index, held, accepts, &mut found);
         }
         Ok(found)
     }
 
-    fn look_at_link(&mut self, index: u32, held: &mut HeldMessages, found: &mut Vec<Found>) {
+    fn look_at_link(
+        &mut self,
+        index: u32,
+        held: &mut HeldMessages,
+        accepts: bool,
+        found: &mut Vec<Found>,
+    ) {
         let peer = self.peers.get_mut(index);
         let from = peer.address();
         if peer.admission().is_closed() {
@@ -103,7 +120,8 @@ impl Endpoint {
                 found.push(Found::GivenUp(from));
             }
         }
-        if let Some(arrival) = peer.poll()
+        if accepts
+            && let Some(arrival) = peer.poll()
             && !self.is_answer(index, &arrival)
         {
             // The sender gave an earlier message up: what the proxy says of it comes too late.
@@ -216,7 +234,7 @@ impl Endpoint {
     /// Gives a pending request up. `true` if the receiver never takes it.
     pub(crate) fn withdraw_request(&mut self, pending: &PendingRequest) -> bool {
         if self.membership.check_bound().is_err() {
-            return false;
+            return pending.claim.end_unbound() == Withdrawal::Withdrawn;
         }
         self.disarm();
         let is_withdrawn = match pending.claim.set(ClaimState::Ended) {

@@ -55,6 +55,17 @@ pub enum ConfigError {
     /// The keys cannot be read.
     #[error("{0}; make keys with `m3-proxy keys`")]
     Keys(#[from] KeyError),
+    /// The number of the last start cannot be kept.
+    #[error(
+        "{path}: {source}; the proxy counts its starts there: give its user the right to write in \
+         that directory, or name another one with `state`"
+    )]
+    Lives {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// Certificate and key do not belong together.
     #[error("the keys of node {node} in {path} do not belong together: {cause}")]
     KeyPair {
@@ -74,6 +85,21 @@ struct RawConfig {
     registry: PathBuf,
     keys: PathBuf,
     runtime_dir: Option<PathBuf>,
+    state: Option<PathBuf>,
+    user: Option<String>,
+    #[serde(default)]
+    sandbox: Confinement,
+}
+
+/// Whether the proxy runs in its sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confinement {
+    /// In the sandbox, as strong as the kernel allows.
+    #[default]
+    On,
+    /// Without, by an explicit word.
+    Off,
 }
 
 /// What a proxy knows from its files.
@@ -89,6 +115,12 @@ pub struct Config {
     pub keys: PathBuf,
     /// The runtime directory of the daemon of this node.
     pub runtime_directory: PathBuf,
+    /// The directory in which the proxy counts its starts.
+    pub state: PathBuf,
+    /// The user that the proxy becomes, if root starts it.
+    pub user: Option<String>,
+    /// Whether the proxy runs in its sandbox.
+    pub confinement: Confinement,
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
@@ -119,7 +151,12 @@ impl Config {
         let runtime_directory =
             raw.runtime_dir.map_or_else(m3ipc::runtime::directory, |path| base.join(path));
         let keys = base.join(&raw.keys);
-        Ok(Self { name: own_name, own, registry, keys, runtime_directory })
+        // systemd names the directory of a service.
+        let state = raw.state.map(|path| base.join(path));
+        let state = state.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
+        let state = state.unwrap_or_else(|| base.to_owned());
+        let (name, user, confinement) = (own_name, raw.user, raw.sandbox);
+        Ok(Self { name, own, registry, keys, runtime_directory, state, user, confinement })
     }
 
     /// The keys of the own node.

@@ -8,18 +8,17 @@
 //! | a bind, an end | `bound`, `died` |
 
 use super::network::Clock;
+use super::wanted::{Turn, Wanted};
 use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, LONG_MAX_BYTES,
-    Machine, NodeId, Outcome, Owners,
+    Machine, NodeId, Outcome, Owners, VmId,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// The pause before another attempt to make a stand-in: its VM may not run here yet.
-const RETRY: Duration = Duration::from_millis(200);
 /// The pauses between two looks for what nobody rings about.
 const LOOKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
 
@@ -31,6 +30,20 @@ struct Delivery {
     told: bool,
 }
 
+/// A message of a remote endpoint for the local side.
+pub struct Parcel {
+    /// The number by which the machine knows it.
+    pub number: DeliveryId,
+    /// The remote sender.
+    pub from: EndpointId,
+    /// The receiver.
+    pub to: Address,
+    /// Its kind.
+    pub kind: CallKind,
+    /// The message.
+    pub content: Content,
+}
+
 struct Entry {
     stand_in: StandIn,
     descriptor: OwnedFd,
@@ -39,6 +52,8 @@ struct Entry {
     /// The calls of local senders.
     calls: BTreeMap<Address, CallId>,
     deliveries: BTreeMap<DeliveryId, Delivery>,
+    /// Notifications for which the machine had no room.
+    notified: BTreeMap<Address, u64>,
 }
 
 /// Stand-ins, and what goes through them.
@@ -46,30 +61,31 @@ pub struct Local {
     proxy: Proxy,
     owners: Owners,
     own: NodeId,
-    /// Remote endpoints that live.
-    remote: BTreeSet<EndpointId>,
+    wanted: Wanted,
     stand_ins: BTreeMap<EndpointId, Entry>,
     /// The stand-in and the sender of each call.
     calls: BTreeMap<CallId, (EndpointId, Address)>,
     /// The stand-in of each delivery.
     deliveries: BTreeMap<DeliveryId, EndpointId>,
-    next_retry: Option<Instant>,
+    /// Messages whose stand-in is not bound yet, in order.
+    late: VecDeque<Parcel>,
     next_look: Option<Instant>,
     look: Duration,
 }
 
 impl Local {
-    /// The side of the own node, whose proxy is registered.
-    pub fn new(proxy: Proxy, owners: Owners, own: NodeId) -> Self {
+    /// The side of the own node, whose proxy is registered, with at most so many stand-ins for each
+    /// other node.
+    pub fn new(proxy: Proxy, owners: Owners, own: NodeId, most_of_node: usize) -> Self {
         Self {
             proxy,
             owners,
             own,
-            remote: BTreeSet::new(),
+            wanted: Wanted::new(most_of_node),
             stand_ins: BTreeMap::new(),
             calls: BTreeMap::new(),
             deliveries: BTreeMap::new(),
-            next_retry: None,
+            late: VecDeque::new(),
             next_look: None,
             look: LOOKS[0],
         }
@@ -85,7 +101,7 @@ impl Local {
 
     /// When [`Local::step`] is due without an event.
     pub fn deadline(&self) -> Option<Instant> {
-        self.next_retry.into_iter().chain(self.next_look).min()
+        self.wanted.deadline().into_iter().chain(self.next_look).min()
     }
 
     /// Takes all that is new on this node.
@@ -95,11 +111,10 @@ impl Local {
     pub fn step(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
         self.read_events(machine, clock)?;
         let now = Instant::now();
-        if self.next_retry.is_some_and(|at| at <= now) {
-            self.next_retry = None;
-            let missing = self.remote.iter().filter(|id| !self.stand_ins.contains_key(id));
-            let missing: Vec<EndpointId> = missing.copied().collect();
-            missing.into_iter().for_each(|id| _ = self.make_stand_in(id));
+        self.wanted.begin_step(now);
+        self.wanted.due().into_iter().for_each(|id| _ = self.turn(id));
+        for parcel in std::mem::take(&mut self.late) {
+            self.deliver(parcel, machine, clock);
         }
         let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
         let mut found_any = false;
@@ -127,10 +142,7 @@ impl Local {
                 NodesEvent::Bound { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
                     machine.bound(clock.now_ns(), id);
-                    // Its VM runs now.
-                    if self.remote.len() > self.stand_ins.len() {
-                        self.next_retry = Some(Instant::now());
-                    }
+                    self.wanted.vm_runs(id.vm);
                 }
                 NodesEvent::Ended { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
@@ -143,6 +155,7 @@ impl Local {
                     for remote in posted {
                         self.poll_deliveries(remote, machine, clock);
                     }
+                    self.late.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
                     machine.died(clock.now_ns(), id);
                     self.forget_sender(id);
                 }
@@ -163,47 +176,75 @@ impl Local {
 
     /// A remote endpoint lives: a stand-in takes its place.
     pub fn remote_bound(&mut self, id: EndpointId) {
-        self.remote.insert(id);
-        self.make_stand_in(id);
+        if let Some(node) = self.owners.owner(id) {
+            self.wanted.announce(id, node);
+            self.turn(id);
+        }
     }
 
-    fn make_stand_in(&mut self, id: EndpointId) -> bool {
+    /// Binds the stand-in of an endpoint, if it is its turn. Whether there is one.
+    fn turn(&mut self, id: EndpointId) -> Turn {
         if self.stand_ins.contains_key(&id) {
-            return true;
+            return Turn::Bind;
         }
+        match self.wanted.turn(id) {
+            Turn::Bind => self.make_stand_in(id),
+            other => other,
+        }
+    }
+
+    fn make_stand_in(&mut self, id: EndpointId) -> Turn {
         let made = self.proxy.stand_in(i32::from(id.vm), id.address).and_then(|mut stand_in| {
             let descriptor = stand_in.share_fd()?;
-            let (calls, deliveries) = (BTreeMap::new(), BTreeMap::new());
-            Ok(Entry { stand_in, descriptor, blocked: false, calls, deliveries })
+            let (calls, deliveries, notified) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+            Ok(Entry { stand_in, descriptor, blocked: false, calls, deliveries, notified })
         });
         match made {
             Ok(entry) => {
                 self.stand_ins.insert(id, entry);
-                true
+                self.wanted.made(id);
+                Turn::Bind
             }
-            Err(error) => {
-                // A VM that does not run here needs no stand-in.
-                if error.code() != Code::VmNotRun {
-                    eprintln!("m3-proxy: no stand-in for {} of VM {}: {error}", id.address, id.vm);
-                }
-                self.next_retry = Some(Instant::now() + RETRY);
-                false
+            Err(error) if self.wanted.failed(id, error.code()) => {
+                eprintln!("m3-proxy: no stand-in for {} of VM {}: {error}", id.address, id.vm);
+                Turn::Never
             }
+            Err(_) => Turn::Later,
         }
     }
 
     /// A remote endpoint has died.
-    pub fn remote_died(&mut self, id: EndpointId) {
-        self.remote.remove(&id);
-        if let Some(entry) = self.remove(id) {
+    pub fn remote_died(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
+        self.wanted.forget(id);
+        let (of_dead, late) =
+            std::mem::take(&mut self.late).into_iter().partition(|it| it.from == id);
+        self.late = late;
+        let of_dead: VecDeque<Parcel> = of_dead;
+        for parcel in of_dead {
+            machine.refused(clock.now_ns(), parcel.number, Failure::Died);
+        }
+        if let Some(entry) = self.remove(id, machine, clock) {
             entry.stand_in.died();
         }
     }
 
-    fn remove(&mut self, id: EndpointId) -> Option<Entry> {
-        let entry = self.stand_ins.remove(&id)?;
-        entry.calls.values().for_each(|call| _ = self.calls.remove(call));
-        entry.deliveries.keys().for_each(|delivery| _ = self.deliveries.remove(delivery));
+    /// Takes a stand-in out. All that goes through it ends.
+    fn remove(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) -> Option<Entry> {
+        self.poll_deliveries(id, machine, clock);
+        let mut entry = self.stand_ins.remove(&id)?;
+        for call in entry.calls.values() {
+            self.calls.remove(call);
+            machine.withdraw(clock.now_ns(), *call);
+        }
+        for (number, delivery) in std::mem::take(&mut entry.deliveries) {
+            self.deliveries.remove(&number);
+            if entry.stand_in.withdraw(delivery.posted) {
+                machine.refused(clock.now_ns(), number, Failure::LinkDown);
+            } else {
+                machine.taken(clock.now_ns(), number);
+                machine.unanswered(clock.now_ns(), number, Failure::LinkDown);
+            }
+        }
         Some(entry)
     }
 
@@ -219,13 +260,19 @@ impl Local {
     ///
     /// # Errors
     /// The daemon is gone.
-    pub fn node_lost(&mut self, node: NodeId, name: &str, cause: Failure) -> Result<(), NodeError> {
+    pub fn node_lost(
+        &mut self,
+        (node, name): (NodeId, &str),
+        cause: Failure,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Result<(), NodeError> {
         self.proxy.set_reachable(name, false)?;
-        self.remote.retain(|id| self.owners.owner(*id) != Some(node));
+        self.wanted.forget_node(node);
         let of_node = self.stand_ins.keys().filter(|id| self.owners.owner(**id) == Some(node));
         let of_node: Vec<EndpointId> = of_node.copied().collect();
         for id in of_node {
-            let Some(entry) = self.remove(id) else { continue };
+            let Some(entry) = self.remove(id, machine, clock) else { continue };
             if cause == Failure::Rebooted {
                 entry.stand_in.died();
             }
@@ -233,11 +280,16 @@ impl Local {
         Ok(())
     }
 
-    /// The machine has room again for calls to a node.
-    pub fn room(&mut self, node: NodeId) {
+    /// The machine has room again for calls of a VM to a node.
+    pub fn room(&mut self, node: NodeId, vm: VmId, machine: &mut Machine, clock: &Clock) {
         for (id, entry) in &mut self.stand_ins {
-            if self.owners.owner(*id) == Some(node) {
+            if id.vm == vm && self.owners.owner(*id) == Some(node) {
                 entry.blocked = false;
+                entry.notified.retain(|from, bits| {
+                    let from = EndpointId::new(vm, *from);
+                    let notified = machine.notify(clock.now_ns(), from, id.address, *bits);
+                    matches!(notified, Err(CallRefusal::Full(_)))
+                });
             }
         }
     }
@@ -252,11 +304,15 @@ impl Local {
         let mut found_any = false;
         loop {
             let Some(entry) = self.stand_ins.get_mut(&id) else { return Ok(found_any) };
-            let found = if entry.blocked { Ok(Vec::new()) } else { entry.stand_in.poll() };
+            // A sender may give a message up that an earlier call holds.
+            let found = match entry.blocked {
+                true => entry.stand_in.poll_without_messages(),
+                false => entry.stand_in.poll(),
+            };
             let Ok(found) = found else {
                 // Another process unbound it, or its VM has ended.
-                self.remove(id);
-                self.next_retry = Some(Instant::now() + RETRY);
+                self.remove(id, machine, clock);
+                self.wanted.ended(id);
                 return Ok(found_any);
             };
             let mut is_over = found.is_empty();
@@ -294,9 +350,14 @@ impl Local {
                 self.note_call(id, from, called);
             }
             StandInEvent::Notified { from, bits } => {
-                let from = EndpointId::new(id.vm, from);
+                let source = EndpointId::new(id.vm, from);
                 // A notification may be lost with its node, as one to the dead is.
-                let _ = machine.notify(clock.now_ns(), from, id.address, bits);
+                let notified = machine.notify(clock.now_ns(), source, id.address, bits);
+                if matches!(notified, Err(CallRefusal::Full(_)))
+                    && let Some(entry) = self.stand_ins.get_mut(&id)
+                {
+                    *entry.notified.entry(from).or_default() |= bits;
+                }
             }
             StandInEvent::GivenUp(from) => {
                 let entry = self.stand_ins.get(&id);
@@ -336,6 +397,8 @@ impl Local {
         let mut ended = Vec::new();
         for (number, delivery) in &mut entry.deliveries {
             match entry.stand_in.poll_posted(&mut delivery.posted) {
+                // `remove` finds out whether the receiver has it.
+                Some(PostedEnd::Failed(_)) if !entry.stand_in.is_bound() => {}
                 Some(end) => {
                     report(machine, clock, *number, end);
                     ended.push(*number);
@@ -389,28 +452,23 @@ impl Local {
     }
 
     /// Posts a message of a remote endpoint.
-    pub fn deliver(
-        &mut self,
-        number: DeliveryId,
-        (from, to): (EndpointId, Address),
-        kind: CallKind,
-        content: Content,
-        machine: &mut Machine,
-        clock: &Clock,
-    ) {
+    pub fn deliver(&mut self, parcel: Parcel, machine: &mut Machine, clock: &Clock) {
+        let Parcel { number, from, to, kind, .. } = parcel;
         if kind == CallKind::Wakeup {
             return machine.done(clock.now_ns(), number, Some(Code::NoSys));
         }
-        self.make_stand_in(from);
+        match self.turn(from) {
+            Turn::Bind => {}
+            Turn::Later => return self.late.push_back(parcel),
+            Turn::Never => return machine.refused(clock.now_ns(), number, Failure::Overload),
+        }
         let own_is_higher = self.owners.owner(from).is_some_and(|node| self.own > node);
-        let Some(entry) = self.stand_ins.get_mut(&from) else {
-            return machine.refused(clock.now_ns(), number, Failure::NoEndpoint);
-        };
+        let Some(entry) = self.stand_ins.get_mut(&from) else { return };
         // Both send to each other: one of the two gives way, and both nodes agree which one.
         if own_is_higher && entry.stand_in.holds_from(to) {
             return machine.refused(clock.now_ns(), number, Failure::Locked);
         }
-        let Content { m_type, payload, long } = content;
+        let Content { m_type, payload, long } = parcel.content;
         let message = Message { payload, ..Message::new(m_type) };
         match entry.stand_in.post(to, kind == CallKind::Request, &message, long) {
             Ok(posted) => {
@@ -426,6 +484,10 @@ impl Local {
 
     /// Takes a message of a remote endpoint back.
     pub fn withdraw(&mut self, number: DeliveryId, machine: &mut Machine, clock: &Clock) {
+        if let Some(at) = self.late.iter().position(|it| it.number == number) {
+            self.late.remove(at);
+            return machine.withdrawn(clock.now_ns(), number);
+        }
         let Some(id) = self.deliveries.remove(&number) else { return };
         let Some(entry) = self.stand_ins.get_mut(&id) else { return };
         let Some(delivery) = entry.deliveries.remove(&number) else { return };
@@ -448,7 +510,7 @@ impl Local {
 
     /// Notifies a local endpoint in the name of a remote one.
     pub fn notify(&mut self, from: EndpointId, to: Address, argument: u64) {
-        self.make_stand_in(from);
+        self.turn(from);
         if let Some(entry) = self.stand_ins.get_mut(&from) {
             // The receiver may have died meanwhile.
             let _ = entry.stand_in.notify(to, argument);

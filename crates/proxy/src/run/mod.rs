@@ -10,21 +10,25 @@
 //! and a new life begins with the next daemon.
 
 mod config;
+mod incarnation;
 mod local;
 mod network;
+pub mod sandbox;
+mod wanted;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Confinement};
 
 use crate::transport::tls::Tls;
-use crate::transport::{Limits, Transport};
-use local::Local;
+use crate::transport::{Limits, Listener, Transport};
+use incarnation::Lives;
+use local::{Local, Parcel};
 use m3ipc::nodes::Proxy;
 use m3ipc::{Code, NodeError};
-use m3ipc_fabric::{Action, Incarnation, Machine, NodeId, Settings};
+use m3ipc_fabric::{Action, Machine, NodeId, Settings};
 use network::{Clock, Network};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// The time that a predecessor has to leave the daemon.
 const PREDECESSOR: Duration = Duration::from_secs(3);
@@ -56,6 +60,9 @@ pub enum RunError {
         /// The system's reason.
         cause: io::Error,
     },
+    /// The sandbox cannot be closed.
+    #[error(transparent)]
+    Sandbox(#[from] sandbox::SandboxError),
     /// The system does not wait for descriptors.
     #[error("cannot wait for events: {0}")]
     Poll(rustix::io::Errno),
@@ -69,11 +76,32 @@ pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
     let tls = Tls::new(config.read_keys()?, Limits::default()).map_err(|cause| {
         ConfigError::KeyPair { node: config.name.clone(), path: config.keys.clone(), cause }
     })?;
+    raise_descriptor_limit();
+    let mut listener = listen(config, &tls)?;
+    sandbox::drop_root(config)?;
     let mut proxy = register_first(config)?;
+    let mut lives = Lives::begin(config)?;
+    // No file is needed from here on.
+    eprintln!("m3-proxy: {}", sandbox::close(config)?);
     loop {
-        Life::begin(config, proxy, Box::new(tls.clone()))?.live()?;
+        Life::begin(config, &mut lives, proxy, (Box::new(tls.clone()), &mut *listener)).live()?;
         eprintln!("m3-proxy: the daemon has gone; waiting for the next one");
         proxy = register_later(config);
+    }
+}
+
+/// Listens at the address of the own node. A predecessor that was killed may still have it.
+fn listen(config: &Config, transport: &dyn Transport) -> Result<Box<dyn Listener>, RunError> {
+    let (address, until) = (config.own.address, Instant::now() + PREDECESSOR);
+    loop {
+        match transport.listen(address) {
+            Err(cause) if cause.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
+                std::thread::sleep(PAUSE);
+            }
+            listening => {
+                return listening.map_err(|cause| RunError::Listen { address, cause });
+            }
+        }
     }
 }
 
@@ -111,10 +139,26 @@ fn register_later(config: &Config) -> Proxy {
     }
 }
 
-/// A number above that of each earlier life, if the clock was not set back.
-fn incarnation() -> Incarnation {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Incarnation(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
+/// Descriptors that a stand-in and its peers take, near enough for a share.
+const DESCRIPTORS_OF_STAND_IN: u64 = 6;
+/// Descriptors for connections and files.
+const DESCRIPTORS_KEPT: u64 = 200;
+
+/// The stand-ins that each of so many other nodes may have.
+fn stand_ins_of_node(others: usize) -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let left = limit.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_KEPT);
+    let share = left / DESCRIPTORS_OF_STAND_IN / u64::try_from(others.max(1)).unwrap_or(u64::MAX);
+    usize::try_from(share).unwrap_or(usize::MAX).max(8)
+}
+
+/// Each stand-in takes descriptors, as many as the system gives.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // Without it the proxy has fewer stand-ins.
+    let _ =
+        setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
 /// The proxy from its registration to the end of the daemon.
@@ -123,33 +167,33 @@ struct Life<'a> {
     clock: Clock,
     machine: Machine,
     local: Local,
-    network: Network,
+    network: Network<'a>,
 }
 
 impl<'a> Life<'a> {
     fn begin(
         config: &'a Config,
+        lives: &mut Lives,
         proxy: Proxy,
-        transport: Box<dyn Transport>,
-    ) -> Result<Self, RunError> {
+        (transport, listener): (Box<dyn Transport>, &'a mut dyn Listener),
+    ) -> Self {
         let clock = Clock::begin();
         let owners = config.registry.owners.clone();
         let peers = config.peers().map(|node| node.id);
         let machine = Machine::new(
             &config.registry.cluster,
             config.own.id,
-            incarnation(),
+            lives.next(),
             owners.clone(),
             peers,
             Settings::default(),
         );
-        let network = Network::listen(config, transport, Instant::now())
-            .map_err(|cause| RunError::Listen { address: config.own.address, cause })?;
+        let network = Network::new(config, transport, listener, Instant::now());
         let others = config.peers().count();
         let (name, address) = (&config.name, config.own.address);
         eprintln!("m3-proxy: node {name} listens at {address}, and knows {others} others");
-        let local = Local::new(proxy, owners, config.own.id);
-        Ok(Self { config, clock, machine, local, network })
+        let local = Local::new(proxy, owners, config.own.id, stand_ins_of_node(others));
+        Self { config, clock, machine, local, network }
     }
 
     /// Works until the daemon ends.
@@ -206,14 +250,15 @@ impl<'a> Life<'a> {
             Action::Ended { call, outcome } => local.ended(call, outcome),
             Action::RequestTaken { call } => local.request_taken(call),
             Action::Deliver { delivery, from, to, kind, content } => {
-                local.deliver(delivery, (from, to), kind, content, machine, clock);
+                let parcel = Parcel { number: delivery, from, to, kind, content };
+                local.deliver(parcel, machine, clock);
             }
             Action::Withdraw { delivery } => local.withdraw(delivery, machine, clock),
             Action::Abandon { delivery } => local.abandon(delivery),
             Action::Notify { from, to, argument } => local.notify(from, to, argument),
             Action::Bound { endpoint } => local.remote_bound(endpoint),
-            Action::Died { endpoint } => local.remote_died(endpoint),
-            Action::Room { node } => local.room(node),
+            Action::Died { endpoint } => local.remote_died(endpoint, machine, clock),
+            Action::Room { node, vm } => local.room(node, vm, machine, clock),
             Action::NodeUp { node, .. } => {
                 let name = self.name_of(node);
                 eprintln!("m3-proxy: node {name} can be reached");
@@ -222,7 +267,8 @@ impl<'a> Life<'a> {
             Action::NodeLost { node, cause } => {
                 let name = self.name_of(node);
                 eprintln!("m3-proxy: node {name} cannot be reached any more ({cause:?})");
-                self.local.node_lost(node, &name, cause)?;
+                let Self { machine, clock, local, .. } = self;
+                local.node_lost((node, &name), cause, machine, clock)?;
             }
             Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
             Action::Refused { node, by_peer, why, .. } => {
@@ -247,7 +293,10 @@ fn explain(why: m3ipc_fabric::RefusalCode) -> &'static str {
         RefusalCode::Version => "the proxies are of different releases; install one release",
         RefusalCode::Identity => "the cluster or the node differs; give all nodes one registry",
         RefusalCode::Claims => "the ranges of slots differ; give all nodes one registry",
-        RefusalCode::Stale => "its clock was set back; set the clock, and start that proxy again",
+        RefusalCode::Stale => {
+            "a later life of it is known: its file NODE.lives was lost or is an old copy; remove \
+             the file, set the clock, and start that proxy again"
+        }
         RefusalCode::SecondIncarnation => "a second proxy has this node's name; end one of them",
         RefusalCode::Broke => "it broke the rules of the protocol; install one release",
     }

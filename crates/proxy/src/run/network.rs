@@ -5,7 +5,6 @@ use crate::NodeName;
 use crate::transport::{Connection, Listener, Sent, Transport};
 use m3ipc_fabric::{ConnectionId, Lane, Machine, NodeId};
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -14,6 +13,8 @@ use std::time::{Duration, Instant};
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 /// Connections that may be in their handshake at once; each takes memory.
 const STRANGERS_MAX: usize = 64;
+/// Packets of one connection in a step: others wait for their turn meanwhile.
+const PACKETS: usize = 256;
 /// The pause after a connection that could not be accepted.
 const NO_ACCEPT: Duration = Duration::from_millis(500);
 
@@ -41,9 +42,9 @@ struct Peer {
 }
 
 /// All connections of a proxy.
-pub struct Network {
+pub struct Network<'a> {
     transport: Box<dyn Transport>,
-    listener: Box<dyn Listener>,
+    listener: &'a mut dyn Listener,
     own: NodeId,
     peers: Vec<Peer>,
     wires: BTreeMap<ConnectionId, Wire>,
@@ -51,19 +52,18 @@ pub struct Network {
     /// When to accept again, after a failure.
     next_accept: Option<Instant>,
     frame: Vec<u8>,
+    /// Whether a connection may have more packets than its turn allowed.
+    is_behind: bool,
 }
 
-impl Network {
-    /// Listens at the address of the own node.
-    ///
-    /// # Errors
-    /// The address cannot be used.
-    pub fn listen(
+impl<'a> Network<'a> {
+    /// Without connections yet.
+    pub fn new(
         config: &Config,
         transport: Box<dyn Transport>,
+        listener: &'a mut dyn Listener,
         now: Instant,
-    ) -> io::Result<Self> {
-        let listener = transport.listen(config.own.address)?;
+    ) -> Self {
         let peers = config.peers().filter_map(|node| {
             Some(Peer {
                 id: node.id,
@@ -78,7 +78,8 @@ impl Network {
         });
         let (peers, own) = (peers.collect(), config.own.id);
         let (wires, frame) = (BTreeMap::new(), Vec::new());
-        Ok(Self { transport, listener, own, peers, wires, last: 0, next_accept: None, frame })
+        let (last, next_accept, is_behind) = (0, None, false);
+        Self { transport, listener, own, peers, wires, last, next_accept, frame, is_behind }
     }
 
     /// The descriptors to poll, and whether each one shall tell that it takes bytes.
@@ -95,7 +96,8 @@ impl Network {
     pub fn deadline(&self) -> Option<Instant> {
         let dials = self.peers.iter().filter(|peer| self.dials(peer)).map(|peer| peer.next_dial);
         let wires = self.wires.values().filter_map(|wire| wire.connection.deadline());
-        wires.chain(dials).chain(self.next_accept).min()
+        let behind = self.is_behind.then(Instant::now);
+        wires.chain(dials).chain(self.next_accept).chain(behind).min()
     }
 
     fn dials(&self, peer: &Peer) -> bool {
@@ -113,6 +115,7 @@ impl Network {
     pub fn step(&mut self, machine: &mut Machine, clock: &Clock, now: Instant) {
         self.accept(now);
         self.dial(now);
+        self.is_behind = false;
         let ids: Vec<ConnectionId> = self.wires.keys().copied().collect();
         for id in ids {
             self.read(id, machine, clock, now);
@@ -127,10 +130,8 @@ impl Network {
         loop {
             match self.listener.accept(now) {
                 Ok(Some(connection)) => {
-                    let strangers = self.wires.values().filter(|wire| wire.node.is_none()).count();
-                    if strangers < STRANGERS_MAX {
-                        self.add(connection);
-                    }
+                    self.add(connection);
+                    self.drop_strangers();
                 }
                 Ok(None) => return,
                 Err(error) => {
@@ -139,6 +140,17 @@ impl Network {
                     return;
                 }
             }
+        }
+    }
+
+    /// The oldest strangers make room: a host without a certificate cannot keep the nodes out.
+    fn drop_strangers(&mut self) {
+        let is_dialled = |id| self.peers.iter().any(|peer| peer.dialled == Some(id));
+        let strangers = self.wires.iter().filter(|(_, wire)| wire.node.is_none());
+        let strangers: Vec<ConnectionId> =
+            strangers.map(|(id, _)| *id).filter(|id| !is_dialled(*id)).collect();
+        for id in strangers.iter().take(strangers.len().saturating_sub(STRANGERS_MAX)) {
+            self.wires.remove(id);
         }
     }
 
@@ -159,7 +171,7 @@ impl Network {
     }
 
     fn read(&mut self, id: ConnectionId, machine: &mut Machine, clock: &Clock, now: Instant) {
-        loop {
+        for _ in 0..PACKETS {
             let Some(wire) = self.wires.get_mut(&id) else { return };
             let mut frame = std::mem::take(&mut self.frame);
             let received = wire.connection.receive(&mut frame, now);
@@ -194,6 +206,7 @@ impl Network {
                 }
             }
         }
+        self.is_behind = true;
     }
 
     fn ended(
