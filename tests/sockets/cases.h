@@ -46,6 +46,10 @@ BOTH(odd_flag); BOTH(odd_queue); BOTH(odd_vectors); BOTH(odd_numbers); BOTH(odd_
 BOTH(odd_splice); BOTH(odd_splice_full); BOTH(odd_sendfile); BOTH(odd_mark); BOTH(odd_late);
 BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error); BOTH(odd_full);
 BOTH(odd_rights);
+BOTH(unseen_backtrace); BOTH(unseen_file); BOTH(unseen_submit); BOTH(unseen_option);
+BOTH(unseen_clone); BOTH(unseen_number); BOTH(unseen_daemon); BOTH(unseen_terminal);
+BOTH(unseen_both); BOTH(unseen_stack); BOTH(unseen_jump);
+void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
     one_pair(void);
 
@@ -120,5 +124,9 @@ const struct made cases[] = {
     CASE(odd_splice), CASE(odd_splice_full), CASE(odd_sendfile), CASE(odd_mark), CASE(odd_late),
     CASE(odd_left), CASE(odd_again), CASE(odd_huge), CASE(odd_error), CASE(odd_full),
     CASE(odd_rights),
+    CASE(unseen_backtrace), CASE(unseen_file), CASE(unseen_submit), CASE(unseen_option),
+    ALONE(unseen_early), ALONE(unseen_inherited), ALONE(unseen_size),
+    CASE(unseen_clone), CASE(unseen_number), CASE(unseen_daemon), CASE(unseen_terminal),
+    CASE(unseen_both), CASE(unseen_stack), CASE(unseen_jump),
     { NULL, NULL, NULL, 0 },
 };

@@ -10,7 +10,7 @@
 //! its header.
 #![allow(unsafe_code)]
 
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::{
     FILE, epoll_event, fd_set, iovec, mmsghdr, mode_t, msghdr, nfds_t, off_t, pid_t, pollfd,
@@ -79,6 +79,9 @@ macro_rules! functions {
         })*
     };
 }
+
+/// The function of a child of `clone`.
+pub type ChildFunction = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
 
 /// `cookie_read_function_t`
 pub type ReadHook = unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, usize) -> isize;
@@ -172,6 +175,10 @@ functions! {
     sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     __sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     sigset(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    longjmp(place: *mut c_void, value: c_int) -> ();
+    _longjmp(place: *mut c_void, value: c_int) -> ();
+    siglongjmp(place: *mut c_void, value: c_int) -> ();
+    __longjmp_chk(place: *mut c_void, value: c_int) -> ();
     pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int;
     poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int;
     ppoll(
@@ -198,6 +205,14 @@ functions! {
     ) -> c_int;
     fork() -> pid_t;
     _Fork() -> pid_t;
+    clone(
+        act: ChildFunction, stack: *mut c_void, flags: c_int, argument: *mut c_void, parent: *mut
+        pid_t, storage: *mut c_void, child: *mut pid_t
+    ) -> c_int;
+    daemon(keeps_directory: c_int, keeps_streams: c_int) -> c_int;
+    forkpty(
+        terminal: *mut c_int, name: *mut c_char, settings: *const c_void, size: *const c_void
+    ) -> pid_t;
     execve(path: *const c_char, argv: Envp, envp: Envp) -> c_int;
     execvpe(file: *const c_char, argv: Envp, envp: Envp) -> c_int;
     fexecve(fd: c_int, argv: Envp, envp: Envp) -> c_int;
@@ -221,6 +236,11 @@ functions! {
     fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
     freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
     freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
+    tmpfile() -> *mut FILE;
+    tmpfile64() -> *mut FILE;
+    fclose(file: *mut FILE) -> c_int;
+    pclose(file: *mut FILE) -> c_int;
+    backtrace_symbols_fd(addresses: *const *mut c_void, count: c_int, fd: c_int) -> ();
     open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
@@ -240,6 +260,7 @@ functions! {
     aio_write(block: *mut c_void) -> c_int;
     aio_write64(block: *mut c_void) -> c_int;
     lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    io_submit(context: *mut c_void, count: c_long, blocks: *mut *mut c_void) -> c_int;
     lio_listio64(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
     vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
     __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;

@@ -67,6 +67,7 @@ pub fn prepare_tables() {
     process::descriptors::prepare();
     process::notes::prepare();
     process::forks::prepare();
+    process::library_files::prepare();
     signals::learn_all();
 }
 

@@ -7,10 +7,10 @@ use crate::connection::ended;
 use crate::connection::socket::Socket;
 use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
-use crate::kernel::socket::ioctl_number;
+use crate::kernel::socket::{ioctl_number, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{forks, limits, policy, vfork};
+use crate::process::{forks, library_files, limits, policy, vfork};
 use crate::{settings, sockets};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
@@ -55,6 +55,7 @@ pub fn arrived(fd: RawFd) {
 
 /// A new descriptor is a connected socket, if it is a stream socket at all.
 pub fn opened_connected(fd: RawFd) {
+    library_files::forget(fd);
     opened(fd, Entry::New { edges: false });
     forks::note_made(fd);
 }
@@ -96,6 +97,7 @@ fn is_stream(kind: i32) -> bool {
 /// A new descriptor of `socket`.
 pub fn opened_socket(fd: RawFd, kind: i32) {
     if is_stream(kind) {
+        library_files::forget(fd);
         opened_unknown(fd);
         forks::note_made(fd);
     } else {
@@ -210,7 +212,11 @@ pub fn duplicated(fd: RawFd, to: RawFd) {
     }
     if sockets::is_standard(to) && policy::is_on() {
         // Another process may have used the socket: also where this one did not.
-        let _ = sockets::pin(fd, PinReason::Stdio);
+        let is_empty = sockets::pin(fd, PinReason::Stdio);
+        if !is_empty && library_files::reads(to) {
+            // The C library would read wakeup bytes.
+            shut_down(fd);
+        }
     }
     let mut entry = descriptors::get(fd);
     // Two numbers must not become two sockets.

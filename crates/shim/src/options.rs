@@ -108,6 +108,16 @@ pub fn setting(fd: RawFd, level: i32, name: i32, value: impl FnOnce() -> Option<
         && sockets::known(fd).and_then(|socket| socket.latency_option(name, value)).is_some()
 }
 
+/// Before an option whose value is bytes of the stream: pins the socket. The bytes that still lie
+/// in its ring; `None` where the kernel has all.
+#[must_use]
+pub fn bytes_of_ring(fd: RawFd) -> Option<usize> {
+    if limits::are_on() || !sockets::has_bytes_after_pin(fd, PinReason::Option) {
+        return None;
+    }
+    sockets::known(fd)?.readable_bytes()
+}
+
 /// After `getsockopt`: the value that the program must see in place of the kernel's, `found`.
 #[must_use]
 pub fn value_of(fd: RawFd, level: i32, name: i32, found: i32) -> Option<i32> {

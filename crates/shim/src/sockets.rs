@@ -9,7 +9,7 @@ use crate::kernel::Errno;
 use crate::kernel::socket::{NameOf, option, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{forks, limits, policy, vfork};
+use crate::process::{forks, library_files, limits, policy, vfork};
 use std::os::fd::RawFd;
 
 /// The socket of a descriptor, where this library may move its bytes.
@@ -53,10 +53,10 @@ enum FirstUse {
     },
 }
 
-/// Whether the C library has a `FILE` over a descriptor from the start.
+/// Whether the C library has a `FILE` over a descriptor: from the start, or opened since.
 #[must_use]
 pub fn is_standard(fd: RawFd) -> bool {
-    (0..=2).contains(&fd)
+    (0..=2).contains(&fd) || library_files::any_over(fd)
 }
 
 #[cold]
@@ -169,7 +169,9 @@ fn examine(fd: RawFd) -> FirstUse {
     if !policy::allows(own, peer) {
         return FirstUse::Pinned(PinReason::Policy);
     }
-    if has_odd_option(domain, of_socket) {
+    let tells_queue =
+        || domain != libc::AF_UNIX && option(fd, libc::IPPROTO_TCP, TCP_INQ).is_ok_and(|on| on > 0);
+    if has_odd_option(domain, of_socket) || tells_queue() {
         return FirstUse::Pinned(PinReason::Option);
     }
     if is_standard(fd) {
@@ -179,18 +181,30 @@ fn examine(fd: RawFd) -> FirstUse {
 }
 
 /// Options that a program may have set before its first data call, and the value of a new socket.
-const DEFAULTS: [(i32, i32); 6] = [
+const DEFAULTS: [(i32, i32); 9] = [
     (libc::SO_RCVLOWAT, 1),
     (libc::SO_OOBINLINE, 0),
     (libc::SO_ZEROCOPY, 0),
     (libc::SO_TIMESTAMP, 0),
     (libc::SO_TIMESTAMPNS, 0),
     (libc::SO_TIMESTAMPING, 0),
+    (SO_TIMESTAMP_NEW, 0),
+    (SO_TIMESTAMPNS_NEW, 0),
+    (SO_TIMESTAMPING_NEW, 0),
 ];
 
+/// The options with 64-bit times, which have values of their own.
+const SO_TIMESTAMP_NEW: i32 = 63;
+const SO_TIMESTAMPNS_NEW: i32 = 64;
+const SO_TIMESTAMPING_NEW: i32 = 65;
+/// Linux 6.5.
+const SO_PASSPIDFD: i32 = 76;
+/// Control data with each receive of TCP; Linux 4.18.
+const TCP_INQ: i32 = 36;
+
 /// Options of Unix sockets, and the least value that shared memory cannot mirror.
-const UNIX_LIMITS: [(i32, i32); 3] =
-    [(libc::SO_PASSCRED, 1), (libc::SO_PASSSEC, 1), (libc::SO_PEEK_OFF, 0)];
+const UNIX_LIMITS: [(i32, i32); 4] =
+    [(libc::SO_PASSCRED, 1), (libc::SO_PASSSEC, 1), (SO_PASSPIDFD, 1), (libc::SO_PEEK_OFF, 0)];
 
 /// Whether a socket has an option that shared memory cannot mirror.
 fn has_odd_option(domain: i32, option: impl Fn(i32) -> Result<i32, Errno>) -> bool {
@@ -328,5 +342,7 @@ mod tests {
         assert!(!has_odd_option(libc::AF_INET, with(libc::SO_PASSCRED, 1)));
         assert!(!has_odd_option(libc::AF_UNIX, with(libc::SO_PEEK_OFF, -1)));
         assert!(has_odd_option(libc::AF_UNIX, with(libc::SO_PEEK_OFF, 0)));
+        assert!(has_odd_option(libc::AF_UNIX, with(SO_PASSPIDFD, 1)));
+        assert!(has_odd_option(libc::AF_INET, with(SO_TIMESTAMP_NEW, 1)));
     }
 }

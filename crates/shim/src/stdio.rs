@@ -3,6 +3,7 @@
 use crate::connection::socket::Socket;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
+use crate::process::{library_files, policy};
 use crate::sockets;
 use std::os::fd::RawFd;
 
@@ -27,7 +28,14 @@ pub fn input_needs_own_calls() -> bool {
 
 /// After the C library opened a file over a descriptor: `fclose` closes it past the hooks, and the
 /// number may stand for anything then.
-pub fn opened(fd: RawFd) {
+///
+/// `mode` is that of fopen(3).
+pub fn opened(fd: RawFd, mode: &[u8]) {
+    library_files::note(fd, mode);
+    if policy::is_on() && descriptors::get(fd) == Entry::Unknown {
+        // A socket without a peer yet: also its other numbers stay in the kernel.
+        let _ = sockets::pin(fd, PinReason::Stdio);
+    }
     if !matches!(descriptors::get(fd), Entry::Unknown | Entry::Plain | Entry::File) {
         descriptors::set_kept(fd, Entry::Pinned);
     }

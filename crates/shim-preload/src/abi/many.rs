@@ -16,6 +16,7 @@ use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::monotonic_ns;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
+use m3ipc_shim::process::descriptors;
 use m3ipc_shim::readiness::time_left_ns;
 use m3ipc_shim::send_file::{Offset, SentFile, send_file};
 use m3ipc_shim::sockets;
@@ -367,6 +368,53 @@ macro_rules! asynchronous {
     )*};
 }
 asynchronous!(aio_read aio_read64 aio_write aio_write64);
+
+/// The operation and the descriptor in a block of the kernel's asynchronous I/O (`struct iocb`).
+const OPERATION_AT: usize = 16;
+const DESCRIPTOR_AT: usize = 20;
+/// `IOCB_CMD_POLL`, which moves no bytes: the kernel knows what is readable.
+const POLL: u16 = 5;
+
+/// Pins the descriptors of operations that the kernel makes by itself.
+///
+/// # Safety
+/// As io_submit(2) demands, but any address may be bad.
+pub unsafe fn pin_submitted(count: c_long, blocks: *const *mut c_void) {
+    let count = usize::try_from(count).unwrap_or(0);
+    if !descriptors::any_ours() || !is_readable(blocks, count) {
+        return;
+    }
+    for index in 0..count {
+        // SAFETY: readable (just checked).
+        let block = unsafe { blocks.add(index).read_unaligned() }.cast::<u8>();
+        if !is_readable(block, DESCRIPTOR_AT + size_of::<c_int>()) {
+            return;
+        }
+        // SAFETY: readable (just checked).
+        let (operation, fd) = unsafe {
+            (
+                block.add(OPERATION_AT).cast::<u16>().read_unaligned(),
+                block.add(DESCRIPTOR_AT).cast::<c_int>().read_unaligned(),
+            )
+        };
+        if operation != POLL {
+            sockets::pin_found_or_shut_down(fd, PinReason::Asynchronous);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn io_submit(
+    context: *mut c_void,
+    count: c_long,
+    blocks: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the program keeps the contract of io_submit(2).
+    unsafe {
+        pin_submitted(count, blocks);
+        next::io_submit(context, count, blocks)
+    }
+}
 
 macro_rules! lists {
     ($($name:ident)*) => {$(

@@ -38,6 +38,38 @@ pub unsafe extern "C-unwind" fn setsockopt(
     unsafe { next::setsockopt(fd, level, name, value, length) }
 }
 
+/// An option whose value is bytes of the stream; Linux 4.18.
+const TCP_ZEROCOPY_RECEIVE: c_int = 35;
+/// Offsets in `struct tcp_zerocopy_receive`: bytes that were mapped, bytes that the program must
+/// receive by other calls, bytes that were copied.
+const MAPPED_AT: usize = 8;
+const LEFT_AT: usize = 12;
+const COPIED_AT: usize = 32;
+
+/// Answers [`TCP_ZEROCOPY_RECEIVE`] while `bytes` lie in the ring: nothing was mapped or copied,
+/// and so many bytes must be received by other calls. `None` where the kernel must refuse.
+///
+/// # Safety
+/// As getsockopt(2) demands.
+unsafe fn receive_none(value: *mut c_void, length: *mut socklen_t, bytes: usize) -> Option<c_int> {
+    if !is_readable(length, 1) {
+        return None;
+    }
+    // SAFETY: readable (just checked).
+    let room = unsafe { *length } as usize;
+    if room < LEFT_AT + size_of::<u32>() || !is_readable(value.cast::<u8>(), room) {
+        return None;
+    }
+    let left = u32::try_from(bytes).unwrap_or(u32::MAX);
+    for (at, word) in [(MAPPED_AT, 0), (LEFT_AT, left), (COPIED_AT, 0)] {
+        if at + size_of::<u32>() <= room {
+            // SAFETY: getsockopt(2) may write `room` bytes here.
+            unsafe { value.byte_add(at).cast::<u32>().write_unaligned(word) };
+        }
+    }
+    Some(0)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn getsockopt(
     fd: c_int,
@@ -46,6 +78,14 @@ pub unsafe extern "C-unwind" fn getsockopt(
     value: *mut c_void,
     length: *mut socklen_t,
 ) -> c_int {
+    if (level, name) == (libc::IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE)
+        && let Some(bytes) = options::bytes_of_ring(fd)
+    {
+        // SAFETY: the program keeps the contract of getsockopt(2).
+        if let Some(result) = unsafe { receive_none(value, length, bytes) } {
+            return result;
+        }
+    }
     // SAFETY: the program keeps the contract of getsockopt(2).
     let result = unsafe { next::getsockopt(fd, level, name, value, length) };
     if result == 0

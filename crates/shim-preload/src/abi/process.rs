@@ -5,10 +5,12 @@
 #![allow(unsafe_code)]
 
 use super::errno;
-use crate::next;
-use core::ffi::c_int;
+use crate::next::{self, ChildFunction};
+use core::ffi::{c_char, c_int, c_long, c_void};
 use libc::pid_t;
 use m3ipc_shim::connection::ended;
+use m3ipc_shim::kernel::memory::is_readable;
+use m3ipc_shim::lifecycle::opened_plain;
 use m3ipc_shim::process::{forks, vfork as child};
 use m3ipc_shim::{exec, kernel};
 
@@ -33,6 +35,128 @@ pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
     // SAFETY: _Fork(3) takes nothing.
     let pid = unsafe { next::_Fork() };
     exec::after_fork(pid);
+    pid
+}
+
+/// The function of a child, and its argument.
+struct ChildStart {
+    act: ChildFunction,
+    argument: *mut c_void,
+}
+
+/// Runs in the child, whose memory is a copy.
+unsafe extern "C-unwind" fn begin_child(start: *mut c_void) -> c_int {
+    exec::after_fork(0);
+    // SAFETY: `clone` below passes a live record; the program promises the function.
+    unsafe {
+        let ChildStart { act, argument } = start.cast::<ChildStart>().read();
+        act(argument)
+    }
+}
+
+// In C the last arguments may be missing. The C library ignores them then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn clone(
+    act: ChildFunction,
+    stack: *mut c_void,
+    flags: c_int,
+    argument: *mut c_void,
+    parent: *mut pid_t,
+    storage: *mut c_void,
+    child: *mut pid_t,
+) -> c_int {
+    if flags & libc::CLONE_VM != 0 {
+        // As vfork: the parent sleeps, and the child has its memory and descriptors of its own.
+        let is_vfork = flags & libc::CLONE_VFORK != 0
+            && flags & (libc::CLONE_FILES | libc::CLONE_SETTLS) == 0
+            && !child::in_child();
+        if is_vfork {
+            enter_vfork();
+        } else if flags & libc::CLONE_FILES == 0 {
+            forks::note();
+        }
+        // SAFETY: the program keeps the contract of clone(2).
+        let pid = unsafe { next::clone(act, stack, flags, argument, parent, storage, child) };
+        if is_vfork {
+            child::leave();
+        }
+        return pid;
+    }
+    let mut start = ChildStart { act, argument };
+    let start = (&raw mut start).cast();
+    exec::before_fork();
+    // SAFETY: the program keeps the contract of clone(2); the child has a copy of the record.
+    let pid = unsafe { next::clone(begin_child, stack, flags, start, parent, storage, child) };
+    exec::after_fork(pid);
+    pid
+}
+
+/// Whether a call by its number makes a child with a copy of the memory, on the same stack.
+pub fn is_fork(number: c_long, first: usize, second: usize) -> bool {
+    const STACK_WORD: usize = 5;
+    let has_own_memory = |flags: usize| flags & libc::CLONE_VM as usize == 0;
+    match number {
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_fork => true,
+        libc::SYS_clone => has_own_memory(first) && second == 0,
+        libc::SYS_clone3 => {
+            let words = core::ptr::with_exposed_provenance::<[usize; STACK_WORD + 1]>(first);
+            // SAFETY: readable, and any bits are valid.
+            is_readable(words, 1) && unsafe { words.read_unaligned() }[STACK_WORD] == 0
+                // SAFETY: as above.
+                && has_own_memory(unsafe { words.read_unaligned() }[0])
+        }
+        _ => false,
+    }
+}
+
+/// Makes such a call.
+///
+/// # Safety
+/// As [`is_fork`] says; the words are those of the call.
+pub unsafe fn fork_by_number(number: c_long, words: [usize; 6]) -> c_int {
+    exec::before_fork();
+    // SAFETY: the child has a copy of this stack.
+    let result = unsafe { kernel::call(number, words) };
+    let pid = result.map_or(-1, |pid| pid_t::try_from(pid).unwrap_or(-1));
+    exec::after_fork(pid);
+    result.map_or_else(errno::fail, |_pid| pid)
+}
+
+/// The standard streams are others now, by calls inside the C library.
+fn replaced_streams() {
+    (0..=2).for_each(opened_plain);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn daemon(keeps_directory: c_int, keeps_streams: c_int) -> c_int {
+    exec::before_fork();
+    // SAFETY: daemon(3) takes integers. It returns in the child, or fails.
+    let result = unsafe { next::daemon(keeps_directory, keeps_streams) };
+    exec::after_fork(result);
+    if result == 0 && keeps_streams == 0 {
+        replaced_streams();
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn forkpty(
+    terminal: *mut c_int,
+    name: *mut c_char,
+    settings: *const c_void,
+    size: *const c_void,
+) -> pid_t {
+    exec::before_fork();
+    // SAFETY: the program keeps the contract of forkpty(3).
+    let pid = unsafe { next::forkpty(terminal, name, settings, size) };
+    exec::after_fork(pid);
+    if pid == 0 {
+        replaced_streams();
+    } else if pid > 0 {
+        // SAFETY: forkpty(3) has written the terminal.
+        opened_plain(unsafe { *terminal });
+    }
     pid
 }
 

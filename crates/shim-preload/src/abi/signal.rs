@@ -6,8 +6,9 @@
 
 use super::errno;
 use crate::next;
-use core::ffi::{c_int, c_long};
+use core::ffi::{c_int, c_long, c_void};
 use libc::sighandler_t;
+use m3ipc_shim::memory::lock::note_jump;
 use m3ipc_shim::{kernel, signals};
 
 #[unsafe(no_mangle)]
@@ -54,3 +55,15 @@ macro_rules! signal {
     )*};
 }
 signal!(signal bsd_signal ssignal sysv_signal __sysv_signal sigset);
+
+macro_rules! jumps {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(place: *mut c_void, value: c_int) {
+            note_jump();
+            // SAFETY: the program keeps the contract of longjmp(3). The call does not return.
+            unsafe { next::$name(place, value) }
+        }
+    )*};
+}
+jumps!(longjmp _longjmp siglongjmp __longjmp_chk);

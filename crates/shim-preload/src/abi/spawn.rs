@@ -6,9 +6,11 @@
 
 use super::exec::{Strings, before_shell, exec, loads_name, loads_path};
 use crate::next;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use libc::{FILE, pid_t};
 use m3ipc_shim::exec::duplicated_in_spawn;
+use m3ipc_shim::lifecycle::opened_plain;
+use m3ipc_shim::process::library_files;
 
 /// Runs a spawn. A null environment is an empty one, and goes on as it is.
 ///
@@ -88,7 +90,14 @@ pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
 pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
     before_shell();
     // SAFETY: the program keeps the contract of popen(3).
-    unsafe { next::popen(command, mode) }
+    let file = unsafe { next::popen(command, mode) };
+    if !file.is_null() {
+        // SAFETY: the C library has read the mode, and returned this file.
+        let (fd, mode) = unsafe { (libc::fileno(file), CStr::from_ptr(mode)) };
+        opened_plain(fd);
+        library_files::note(fd, mode.to_bytes());
+    }
+    file
 }
 
 /// The flag of `wordexp` that forbids commands, and so the shell.

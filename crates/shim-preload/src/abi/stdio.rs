@@ -8,7 +8,7 @@
 use super::errno;
 use super::stream::{read, write};
 use crate::next::{self, CookieFunctions, ReadHook};
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::FILE;
 use m3ipc_shim::process::vfork;
@@ -28,7 +28,8 @@ pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut F
     // SAFETY: as above.
     let file = unsafe { next::fdopen(fd, mode) };
     if !file.is_null() {
-        stdio::opened(fd);
+        // SAFETY: the C library has read the mode.
+        stdio::opened(fd, unsafe { CStr::from_ptr(mode) }.to_bytes());
     }
     file
 }
@@ -184,6 +185,27 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
     stdio::pin(fd);
     // SAFETY: the program keeps the contract of vdprintf(3).
     unsafe { next::__vdprintf_chk(fd, flag, format, arguments) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn backtrace_symbols_fd(
+    addresses: *const *mut c_void,
+    count: c_int,
+    fd: c_int,
+) {
+    stdio::pin(fd);
+    // SAFETY: the program keeps the contract of backtrace_symbols_fd(3).
+    unsafe { next::backtrace_symbols_fd(addresses, count, fd) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __backtrace_symbols_fd(
+    addresses: *const *mut c_void,
+    count: c_int,
+    fd: c_int,
+) {
+    // SAFETY: the same function.
+    unsafe { backtrace_symbols_fd(addresses, count, fd) };
 }
 
 static DPRINTF: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());

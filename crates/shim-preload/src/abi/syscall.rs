@@ -13,11 +13,11 @@ use super::{
 use core::ffi::{c_int, c_long, c_uint};
 use libc::{
     SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup3,
-    SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_execve,
-    SYS_exit_group, SYS_fcntl, SYS_getsockopt, SYS_io_uring_setup, SYS_ioctl, SYS_pidfd_getfd,
-    SYS_ppoll, SYS_prctl, SYS_preadv2, SYS_pselect6, SYS_pwritev2, SYS_read, SYS_readv,
-    SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigaction, SYS_seccomp, SYS_sendfile,
-    SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_shutdown, SYS_socket,
+    SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_execve, SYS_execveat,
+    SYS_exit_group, SYS_fcntl, SYS_getsockopt, SYS_io_submit, SYS_io_uring_setup, SYS_ioctl,
+    SYS_pidfd_getfd, SYS_ppoll, SYS_prctl, SYS_preadv2, SYS_pselect6, SYS_pwritev2, SYS_read,
+    SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigaction, SYS_seccomp,
+    SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_shutdown, SYS_socket,
     SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
 };
 use m3ipc_shim::kernel;
@@ -39,57 +39,63 @@ const SYS_epoll_create: c_long = c_long::MIN + 3;
 const SYS_select: c_long = c_long::MIN + 4;
 
 /// Whether a call has a hook.
-extern "C" fn has_hook(number: c_long) -> bool {
-    settings::is_on()
-        && matches!(
-            number,
-            SYS_read
-                | SYS_write
-                | SYS_readv
-                | SYS_writev
-                | SYS_sendto
-                | SYS_recvfrom
-                | SYS_sendmsg
-                | SYS_recvmsg
-                | SYS_sendmmsg
-                | SYS_recvmmsg
-                | SYS_sendfile
-                | SYS_splice
-                | SYS_close
-                | SYS_close_range
-                | SYS_dup
-                | SYS_dup2
-                | SYS_dup3
-                | SYS_fcntl
-                | SYS_ioctl
-                | SYS_socket
-                | SYS_socketpair
-                | SYS_accept
-                | SYS_accept4
-                | SYS_connect
-                | SYS_setsockopt
-                | SYS_epoll_create1
-                | SYS_epoll_ctl
-                | SYS_epoll_wait
-                | SYS_epoll_pwait
-                | SYS_poll
-                | SYS_ppoll
-                | SYS_select
-                | SYS_pselect6
-                | SYS_epoll_create
-                | SYS_epoll_pwait2
-                | SYS_preadv2
-                | SYS_pwritev2
-                | SYS_shutdown
-                | SYS_getsockopt
-                | SYS_exit_group
-                | SYS_execve
-                | SYS_pidfd_getfd
-                | SYS_io_uring_setup
-                | SYS_rt_sigaction
-                | SYS_prctl
-                | SYS_seccomp
-        )
+extern "C" fn has_hook(number: c_long, first: usize, second: usize) -> bool {
+    settings::is_on() && (process::is_fork(number, first, second) || has_name(number))
+}
+
+/// Whether a call of a number has a hook by its name.
+fn has_name(number: c_long) -> bool {
+    matches!(
+        number,
+        SYS_read
+            | SYS_write
+            | SYS_readv
+            | SYS_writev
+            | SYS_sendto
+            | SYS_recvfrom
+            | SYS_sendmsg
+            | SYS_recvmsg
+            | SYS_sendmmsg
+            | SYS_recvmmsg
+            | SYS_sendfile
+            | SYS_splice
+            | SYS_close
+            | SYS_close_range
+            | SYS_dup
+            | SYS_dup2
+            | SYS_dup3
+            | SYS_fcntl
+            | SYS_ioctl
+            | SYS_socket
+            | SYS_socketpair
+            | SYS_accept
+            | SYS_accept4
+            | SYS_connect
+            | SYS_setsockopt
+            | SYS_epoll_create1
+            | SYS_epoll_ctl
+            | SYS_epoll_wait
+            | SYS_epoll_pwait
+            | SYS_poll
+            | SYS_ppoll
+            | SYS_select
+            | SYS_pselect6
+            | SYS_epoll_create
+            | SYS_epoll_pwait2
+            | SYS_preadv2
+            | SYS_pwritev2
+            | SYS_shutdown
+            | SYS_getsockopt
+            | SYS_exit_group
+            | SYS_execve
+            | SYS_pidfd_getfd
+            | SYS_io_uring_setup
+            | SYS_rt_sigaction
+            | SYS_prctl
+            | SYS_seccomp
+            | SYS_execveat
+            | SYS_io_submit
+    )
 }
 
 /// An unsigned argument: the kernel takes the low 32 bits of a word.
@@ -153,18 +159,29 @@ unsafe extern "C-unwind" fn by_name(
             SYS_splice => long(many::splice(int(a), pointer(b), int(c), pointer(d), e, uint(f))),
             SYS_prctl | SYS_seccomp => limits::limit_by_number(number, [a, b, c, d, e, f]),
             SYS_rt_sigaction => signal::change_by_number(int(a), [a, b, c, d, e, f]),
+            SYS_io_submit => {
+                many::pin_submitted(b.cast_signed() as c_long, pointer(c));
+                by_kernel(number, [a, b, c, d, e, f])
+            }
+            _ if process::is_fork(number, a, b) => {
+                process::fork_by_number(number, [a, b, c, d, e, f]).into()
+            }
             _ => match by_name_small(number, [a, b, c, d, e]) {
                 Some(result) => result.into(),
-                None => {
-                    let result = kernel::call(number, [a, b, c, d, e, f]);
-                    result.map_or_else(
-                        |code| errno::fail(code).into(),
-                        |result| long(result.cast_signed()),
-                    )
-                }
+                None => by_kernel(number, [a, b, c, d, e, f]),
             },
         }
     }
+}
+
+/// Makes the program's own call.
+///
+/// # Safety
+/// The words are those of the call.
+unsafe fn by_kernel(number: c_long, words: [usize; 6]) -> c_long {
+    // SAFETY: the caller promises the words.
+    let result = unsafe { kernel::call(number, words) };
+    result.map_or_else(|code| errno::fail(code).into(), |result| long(result.cast_signed()))
 }
 
 /// Makes a call whose result is an integer; `None` where the call has no hook.
@@ -203,6 +220,7 @@ unsafe fn by_name_small(number: c_long, [a, b, c, d, e]: [usize; 5]) -> Option<c
             SYS_shutdown => lifecycle::shutdown(int(a), int(b)),
             SYS_getsockopt => option::getsockopt(int(a), int(b), int(c), pointer(d), pointer(e)),
             SYS_execve => exec::execve(pointer(a), pointer(b), pointer(c)),
+            SYS_execveat => exec::execveat(int(a), pointer(b), pointer(c), pointer(d), int(e)),
             SYS_pidfd_getfd => lifecycle::pidfd_getfd(int(a), int(b), uint(c)),
             _ => return None,
         }

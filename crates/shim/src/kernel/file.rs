@@ -155,11 +155,27 @@ pub fn names_in_memory(directory: RawFd) -> Option<u64> {
     (system.f_type == libc::TMPFS_MAGIC).then_some(bytes / NAME_BYTES)
 }
 
+/// Whether this process may make a file of so many bytes. Without the question the kernel would
+/// end the program by `SIGXFSZ`, which the program did not earn.
+///
+/// # Source
+/// getrlimit(2): `RLIMIT_FSIZE`
+fn may_have(bytes: usize) -> bool {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let words = [0, libc::RLIMIT_FSIZE as usize, 0, (&raw mut limit) as usize, 0, 0];
+    // SAFETY: the structure is live; a null pointer changes no limit.
+    let asked = unsafe { call(libc::SYS_prlimit64, words) };
+    asked.is_ok() && bytes as u64 <= limit.rlim_cur
+}
+
 /// Sets the size of a file in bytes.
 ///
 /// # Errors
-/// Of ftruncate(2).
+/// Of ftruncate(2); `EFBIG` also where the kernel would send a signal.
 pub fn truncate(fd: RawFd, bytes: usize) -> Result<(), Errno> {
+    if !may_have(bytes) {
+        return Err(libc::EFBIG);
+    }
     // SAFETY: no pointers.
     unsafe { call(libc::SYS_ftruncate, [register(fd), bytes, 0, 0, 0, 0]) }.map(drop)
 }
@@ -207,8 +223,11 @@ pub fn remove(path: &CStr) {
 /// Writes to an offset of a file; the bytes that were written.
 ///
 /// # Errors
-/// Of pwrite(2).
+/// Of pwrite(2); `EFBIG` also where the kernel would send a signal.
 pub fn write_at(fd: RawFd, bytes: &[u8], offset: usize) -> Result<usize, Errno> {
+    if !may_have(offset.saturating_add(bytes.len())) {
+        return Err(libc::EFBIG);
+    }
     let words = [register(fd), bytes.as_ptr() as usize, bytes.len(), offset, 0, 0];
     // SAFETY: the kernel reads at most the length of the slice.
     unsafe { call(libc::SYS_pwrite64, words) }

@@ -40,3 +40,14 @@ pub fn set_mask(mask: &libc::sigset_t) {
     // SAFETY: the set is live, and the C library's set is longer than the kernel's.
     let _ = unsafe { call(libc::SYS_rt_sigprocmask, words) };
 }
+
+/// Whether the calling thread runs on the stack that it set for its signal handlers.
+#[must_use]
+pub fn on_own_stack() -> bool {
+    // SAFETY: plain integers and a pointer, for which zeros are valid.
+    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
+    let words = [0, (&raw mut stack) as usize, 0, 0, 0, 0];
+    // SAFETY: the structure is live; a null pointer changes nothing.
+    let asked = unsafe { call(libc::SYS_sigaltstack, words) };
+    asked.is_err() || stack.ss_flags & libc::SS_ONSTACK != 0
+}

@@ -9,11 +9,16 @@
 //! |---|---|
 //! | 0 | `Held` |
 //! | the caller's own thread, which a signal interrupted | `Own`: the handler may not wait |
+//! | the same, but the handler left by siglongjmp | `Held`, recovered: see [`holds`] |
 //! | a thread that has ended, or that began after the time | `Held`, recovered |
 //! | a thread that runs, for longer than the caller waits | `Busy` |
 //!
 //! A peer can write the number of any living thread. So each wait has a limit, and each caller has
 //! an answer to `Busy`: see `Blocked` in `connection`.
+
+mod holds;
+
+pub use holds::note_jump;
 
 use crate::counters::{self, Counter, process_of, process_word};
 use crate::kernel::process;
@@ -152,6 +157,7 @@ pub fn try_take(word: &AtomicU64) -> Option<Held<'_>> {
     let own = own_word();
     // Acquire: pairs with the drop of `Held`.
     word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).ok()?;
+    holds::note(word);
     Some(Held { word, own, recovered: false })
 }
 
@@ -192,6 +198,10 @@ fn take_slow(word: &AtomicU64, limit_ns: impl FnOnce() -> u64) -> LockResult<'_>
     loop {
         let seen = word.load(Ordering::Relaxed);
         if seen == own {
+            if holds::is_abandoned(word) {
+                holds::note(word);
+                return LockResult::Held(Held { word, own, recovered: true });
+            }
             return LockResult::Own;
         }
         if seen == 0
@@ -213,6 +223,7 @@ fn take_slow(word: &AtomicU64, limit_ns: impl FnOnce() -> u64) -> LockResult<'_>
             && !may_hold(seen)
             && word.compare_exchange(seen, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
         {
+            holds::note(word);
             return LockResult::Held(Held { word, own, recovered: true });
         }
         let now_ns = monotonic_ns();

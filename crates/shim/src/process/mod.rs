@@ -2,6 +2,7 @@
 
 pub mod descriptors;
 pub mod forks;
+pub mod library_files;
 pub mod limits;
 pub mod notes;
 pub mod policy;
