@@ -47,11 +47,12 @@ BOTH(odd_splice); BOTH(odd_splice_full); BOTH(odd_sendfile); BOTH(odd_mark); BOT
 BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error); BOTH(odd_full);
 BOTH(odd_rights);
 BOTH(unseen_backtrace); BOTH(unseen_file); BOTH(unseen_submit); BOTH(unseen_option);
-BOTH(unseen_clone); BOTH(unseen_number); BOTH(unseen_daemon); BOTH(unseen_terminal);
+BOTH(unseen_clone); BOTH(unseen_number); BOTH(unseen_daemon); BOTH(unseen_null);
+BOTH(unseen_terminal);
 BOTH(unseen_both); BOTH(unseen_stack); BOTH(unseen_jump);
 void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
-void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
-    one_pair(void);
+void two_nested(void), one_exec(void), one_exec_number(void), one_vfork(void), one_spawn(void),
+    two_exec(void), one_pair(void);
 
 #define CASE(name) { #name, one_##name, two_##name, 0 }
 /* This side makes its own streams and processes. */
@@ -72,6 +73,7 @@ const struct made cases[] = {
     CASE(poll), CASE(serve), CASE(dup), CASE(fork),
     CASE(refused_pointers), CASE(select_words), CASE(kept_errno),
     { "exec", one_exec, two_exec, 0 },
+    { "exec_number", one_exec_number, two_exec, 0 },
     { "vfork", one_vfork, two_exec, 0 },
     { "spawn", one_spawn, two_exec, 0 },
     CASE(standard_output), CASE(standard_input), CASE(standard_ahead),
@@ -125,8 +127,12 @@ const struct made cases[] = {
     CASE(odd_left), CASE(odd_again), CASE(odd_huge), CASE(odd_error), CASE(odd_full),
     CASE(odd_rights),
     CASE(unseen_backtrace), CASE(unseen_file), CASE(unseen_submit), CASE(unseen_option),
-    ALONE(unseen_early), ALONE(unseen_inherited), ALONE(unseen_size),
-    CASE(unseen_clone), CASE(unseen_number), CASE(unseen_daemon), CASE(unseen_terminal),
-    CASE(unseen_both), CASE(unseen_stack), CASE(unseen_jump),
+    { "unseen_early", one_unseen_early, nothing, 2 },
+    { "unseen_inherited", one_unseen_inherited, nothing, 2 },
+    { "unseen_size", one_unseen_size, nothing, 2 },
+    CASE(unseen_clone), CASE(unseen_number), CASE(unseen_daemon), CASE(unseen_null),
+    CASE(unseen_terminal), CASE(unseen_both), CASE(unseen_stack),
+    { "unseen_stack_new", one_unseen_stack, two_unseen_stack, 1 },
+    CASE(unseen_jump),
     { NULL, NULL, NULL, 0 },
 };

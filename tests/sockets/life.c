@@ -1,5 +1,6 @@
 /* Cases: descriptors, processes, threads, signals, death. */
 #include "sets.h"
+#include <sys/syscall.h>
 #include <spawn.h>
 
 void one_dup(void)
@@ -99,8 +100,12 @@ static void by_exec(int how)
     int outcome = 0;
     DO(write(fd, "before exec", 11));
     char **words = resume("talk", fd);
-    pid_t child = how == 0 ? fork() : how == 1 ? vfork() : -2;
+    pid_t child = how == 0 || how == 3 ? fork() : how == 1 ? vfork() : -2;
     if (child == 0) {
+        /* By its number, and without the library in the environment. */
+        char *none[] = { NULL };
+        if (how == 3)
+            syscall(SYS_execveat, AT_FDCWD, words[0], words, none, 0);
         execv(words[0], words);
         _exit(127);
     }
@@ -117,6 +122,11 @@ static void by_exec(int how)
 void one_exec(void)
 {
     by_exec(0);
+}
+
+void one_exec_number(void)
+{
+    by_exec(3);
 }
 
 void one_vfork(void)

@@ -183,23 +183,30 @@ void one_unseen_option(void)
     DO(write(fd, bytes, SIZE));
 }
 
+/* One call for bytes by the option, and a receive of the bytes that it leaves. */
+static long take_by_option(char *to)
+{
+    struct zero_copy asked = { .copy_address = (unsigned long)to, .copy_length = SIZE };
+    socklen_t length = sizeof asked;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, &asked, &length) != 0)
+        leave_out("the kernel copies nothing by this option");
+    if (asked.length != 0)
+        quit("bytes were mapped");
+    if (asked.copy_length > 0 || asked.skip == 0)
+        return asked.copy_length;
+    return recv(fd, to, asked.skip, 0);
+}
+
 void two_unseen_option(void)
 {
+    long all = 0;
     until_bytes(fd, SIZE);
-    for (long all = 0; all < 2 * SIZE && !is_unix; ) {
-        struct zero_copy asked = { .copy_address = (unsigned long)bytes, .copy_length = MOST };
-        socklen_t length = sizeof asked;
-        if (getsockopt(fd, IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, &asked, &length) != 0)
-            leave_out("the kernel copies nothing by this option");
-        long now = asked.copy_length;
-        if (now <= 0)
-            now = asked.skip ? recv(fd, bytes, asked.skip, 0) : 0;
-        if (now > 0)
-            say("sum %lx", sum(bytes, now));
-        if (all < SIZE && all + now >= SIZE) {
-            say("%ld", all + now);
+    while (!is_unix && all < 2 * SIZE) {
+        long now = take_by_option(bytes + all);
+        if (now < 0)
+            quit("recv");
+        if (all < SIZE && all + now >= SIZE)
             allow_next();
-        }
         all += now;
         if (all < 2 * SIZE)
             until_ready(fd, POLLIN);
@@ -207,8 +214,9 @@ void two_unseen_option(void)
     if (is_unix) {
         GET(recv(fd, bytes, SIZE, MSG_WAITALL));
         allow_next();
-        GET(recv(fd, bytes, SIZE, MSG_WAITALL));
+        all = SIZE + recv(fd, bytes + SIZE, SIZE, MSG_WAITALL);
     }
+    got("all", all);
 }
 
 /* Options of a listener that its connections inherit. */

@@ -88,6 +88,29 @@ void two_unseen_daemon(void)
     waitpid(child, NULL, 0);
 }
 
+/* The library's own dup2: the standard input is no stream any more. */
+void one_unseen_null(void)
+{
+    DO(write(fd, "for nobody", 10));
+    await_next();
+}
+
+void two_unseen_null(void)
+{
+    until_bytes(fd, 10);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(fd, 0);
+        if (daemon(1, 0) != 0)
+            _exit(8);
+        DO(read(0, bytes, 10));
+        fflush(NULL);
+        allow_next();
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
 ASKS(unseen_terminal)
 void two_unseen_terminal(void)
 {
@@ -170,8 +193,9 @@ void one_unseen_size(void)
     say("the receiver: %#x", outcome);
 }
 
-/* Each call on the stack of a signal handler that has as much room as the kernel advises. */
-#define ROOM 8192
+/* Each call on the stack of a signal handler, which has so much room beside the kernel's part. */
+#define ROOM 16384
+#define LARGE_ROOM 65536
 static int small_step;
 
 static void act_small(int number)
@@ -243,13 +267,17 @@ static void act_small(int number)
 
 void one_unseen_stack(void)
 {
-    static char room[ROOM + 4096] __attribute__((aligned(4096)));
-    stack_t stack = { .ss_sp = room + 4096, .ss_size = ROOM };
     struct sigaction action = { .sa_handler = act_small, .sa_flags = SA_ONSTACK };
-    if (mprotect(room, 4096, PROT_NONE) != 0 || sigaltstack(&stack, NULL) != 0
-        || sigaction(SIGUSR1, &action, NULL) != 0)
-        quit("sigaltstack");
+    size_t frame = sysconf(_SC_MINSIGSTKSZ);
     for (small_step = 0; small_step < 12; small_step++) {
+        /* epoll_wait keeps its lists there, and sendfile a piece of the file. */
+        size_t size = frame + (small_step == 7 || small_step == 8 ? LARGE_ROOM : ROOM);
+        char *room = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        stack_t stack = { .ss_sp = room + 4096, .ss_size = size };
+        if (room == MAP_FAILED || mprotect(room, 4096, PROT_NONE) != 0
+            || sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
+            quit("sigaltstack");
         raise(SIGUSR1);
         say("step %d", small_step);
         fflush(NULL);

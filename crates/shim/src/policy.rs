@@ -30,8 +30,14 @@ use crate::settings::Settings;
 pub const VARIABLE: &str = "M3SOCK_POLICY";
 /// The environment variable with the path of a file of counters, which must exist.
 pub const COUNTERS_VARIABLE: &str = "M3SOCK_COUNTS";
-/// The environment variable with the directory of the shared memory and the counters.
+/// The environment variable with the directory of the shared memory, or [`NO_DIRECTORY`].
+/// `M3_RUNTIME_DIR` counts only without it: a program may change or clear that one for its
+/// children, which must find the memory of its sockets.
 pub const DIRECTORY_VARIABLE: &str = "M3SOCK_DIR";
+/// The directory variable that users set.
+pub const RUNTIME_VARIABLE: &str = "M3_RUNTIME_DIR";
+/// The value of [`DIRECTORY_VARIABLE`] where no directory is named: `/dev/shm`.
+pub const NO_DIRECTORY: &str = "-";
 
 /// A policy, over the line that it was read from.
 #[derive(Clone, Copy, Debug)]

@@ -91,13 +91,18 @@ pub unsafe extern "C-unwind" fn clone(
     pid
 }
 
+#[cfg(target_arch = "x86_64")]
+const SYS_FORK: c_long = libc::SYS_fork;
+/// This machine has no such call: the number is of none.
+#[cfg(target_arch = "aarch64")]
+const SYS_FORK: c_long = c_long::MIN;
+
 /// Whether a call by its number makes a child with a copy of the memory, on the same stack.
 pub fn is_fork(number: c_long, first: usize, second: usize) -> bool {
     const STACK_WORD: usize = 5;
     let has_own_memory = |flags: usize| flags & libc::CLONE_VM as usize == 0;
     match number {
-        #[cfg(target_arch = "x86_64")]
-        libc::SYS_fork => true,
+        SYS_FORK => true,
         libc::SYS_clone => has_own_memory(first) && second == 0,
         libc::SYS_clone3 => {
             let words = core::ptr::with_exposed_provenance::<[usize; STACK_WORD + 1]>(first);

@@ -3,7 +3,7 @@
 //! A program may clear its environment, or pass another one to exec. The constructor therefore
 //! keeps the variables of the library. [`additions`] says which of them an environment lacks.
 
-use crate::policy::{COUNTERS_VARIABLE, DIRECTORY_VARIABLE, VARIABLE};
+use crate::policy::{COUNTERS_VARIABLE, DIRECTORY_VARIABLE, RUNTIME_VARIABLE, VARIABLE};
 use crate::process::policy;
 use core::ffi::CStr;
 use std::sync::OnceLock;
@@ -47,7 +47,9 @@ static OWN_PATH: OnceLock<&'static CStr> = OnceLock::new();
 /// value of a variable.
 pub fn keep<'a>(find: impl Fn(&str) -> Option<&'a CStr>, own_path: Option<&'static CStr>) {
     for (name, kept) in NAMES.iter().zip(&KEPT) {
-        if let Some(value) = find(name)
+        // The directory of this process, also where its children get another M3_RUNTIME_DIR.
+        let or_runtime = || (*name == DIRECTORY_VARIABLE).then(|| find(RUNTIME_VARIABLE)).flatten();
+        if let Some(value) = find(name).or_else(or_runtime)
             && let Some(variable) = Variable::new(&[name.as_bytes(), b"=", value.to_bytes()])
         {
             let _ = kept.set(variable);

@@ -16,6 +16,7 @@
 
 use crate::kernel::file::{self, File};
 use crate::kernel::{Errno, process};
+use crate::policy::{DIRECTORY_VARIABLE, NO_DIRECTORY, RUNTIME_VARIABLE};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_sys::{CheckedPath, PathFault, UserNames};
@@ -53,8 +54,9 @@ enum Directory {
 
 /// Stores the directory of the files. The constructor calls this; it may allocate.
 pub fn set_directory() {
-    let named = m3ipc_sys::variable("M3_RUNTIME_DIR");
-    set_directory_to(named.as_ref().map(Path::new));
+    let variable = m3ipc_sys::variable;
+    let named = variable(DIRECTORY_VARIABLE).or_else(|| variable(RUNTIME_VARIABLE));
+    set_directory_to(named.as_deref().filter(|named| *named != NO_DIRECTORY).map(Path::new));
 }
 
 /// Stores the directory of the files, or the default one.

@@ -13,10 +13,11 @@ use crate::sock::policy::EffectivePolicy;
 use crate::sock::{counters, library, policy};
 use clap::Args;
 use m3ipc_shim::policy as shim_policy;
+use m3ipc_shim::policy::{DIRECTORY_VARIABLE, NO_DIRECTORY};
 use m3ipc_shim::process::limits;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 use std::process::Command;
 
 /// The end of the help text: a policy with its defaults.
@@ -86,6 +87,7 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
     let directory = args.node.runtime_dir.clone();
     let named = directory.or_else(|| std::env::var_os("M3_RUNTIME_DIR").map(PathBuf::from));
     m3ipc_shim::remove_ended(named.as_deref());
+    command.env(DIRECTORY_VARIABLE, fixed_directory(named.as_deref()));
     match executable::inspect(&path)? {
         PreloadSupport::Supported => preload(&mut command, args, policy)?,
         PreloadSupport::Unsupported(why) if args.strict => {
@@ -99,6 +101,13 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
     let cause = command.exec();
     Err(CliError::system(format!("cannot run {}", name.display()), cause)
         .advice("check that the program is executable"))
+}
+
+/// The directory of the shared memory for the program and all its children, whatever they do with
+/// their environment and their working directory.
+fn fixed_directory(named: Option<&Path>) -> PathBuf {
+    let named = named.filter(|named| !named.as_os_str().is_empty());
+    named.map_or_else(|| NO_DIRECTORY.into(), |named| absolute(named).unwrap_or(named.into()))
 }
 
 /// The line of a policy, and the filters on system calls that this process itself works under. A
