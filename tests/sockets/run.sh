@@ -18,7 +18,7 @@ ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/many.c" "$here/slots.c" "$here/once.c" "$here/steps.c" "$here/hostile.c" \
     "$here/pointers.c" "$here/rights.c" "$here/standard.c" "$here/limits.c" \
     "$here/order.c" "$here/ends.c" "$here/odd.c" \
-    "$here/unseen.c" "$here/unseen_fork.c" \
+    "$here/unseen.c" "$here/unseen_fork.c" "$here/rare.c" \
     -lpthread || exit 3
 # The program needs no C library, so any compiler for this machine can build it.
 if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie \

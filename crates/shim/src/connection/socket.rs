@@ -394,11 +394,11 @@ impl Socket {
         if has_control && self.state.phase() == phase::UNSEEN {
             self.state.search.had_control.store(1, Ordering::Relaxed);
         }
-        if !has_control || !is_plain || !self.state.is_unix() {
+        if !has_control || !is_plain || !self.may_get_control() {
             return self.receive(buffers, flags);
         }
         // Descriptors may arrive. The kernel alone passes them on, behind the bytes of the ring.
-        if self.pin(PinReason::Ancillary) {
+        if self.leave_for_control() {
             let kept = self.state.receives.take_error();
             return kept.map_or(Outcome::Kernel, Outcome::Failed);
         }
@@ -414,8 +414,8 @@ impl Socket {
         }
     }
 
-    /// Whether a message that took the last bytes of the ring may go on in the kernel: a TCP socket
-    /// passes no ancillary data. `waits` says that the call waits for all its bytes; another one
+    /// Whether a message that took the last bytes of the ring may go on in the kernel, with
+    /// ancillary data. `waits` says that the call waits for all its bytes; another one
     /// asks only for bytes that lie there, so that an error stays for the next call.
     #[must_use]
     pub fn goes_on_in_kernel(&self, waits: bool) -> bool {
@@ -423,10 +423,25 @@ impl Socket {
             let now = ready::poll_now(self.fd, libc::POLLIN);
             now & (libc::POLLIN | libc::POLLERR) == libc::POLLIN
         };
-        self.state.is_unix()
+        self.may_get_control()
             && !limits::are_on()
-            && self.pin(PinReason::Ancillary)
+            && self.leave_for_control()
             && (waits || has_bytes_only())
+    }
+
+    /// Whether control data may come with bytes: always on a Unix socket. A TCP socket has it after
+    /// an option, which made it leave its ring.
+    fn may_get_control(&self) -> bool {
+        let has_left = |half: ReceiveHalf| half.load(half::ATTACHED) > 1;
+        self.state.is_unix() || self.receive_half().is_some_and(has_left)
+    }
+
+    /// Leaves the ring for a receive with room for control data. `false` where bytes lie in it.
+    fn leave_for_control(&self) -> bool {
+        if self.state.is_unix() {
+            return self.pin(PinReason::Ancillary);
+        }
+        self.receive_half().is_none_or(upgrade::pin_receiving)
     }
 
     /// The peer's name, as `recvfrom` reports it: a TCP socket reports none.
