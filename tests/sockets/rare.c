@@ -156,7 +156,6 @@ void one_rare_quick_exit(void)
     DO(write(fd, "the last", 8));
     DO(read(fd, bytes, 10));
     DO(write(fd, bytes, 10));
-    DO(write(fd, bytes, 10));
 }
 
 void two_rare_quick_exit(void)
