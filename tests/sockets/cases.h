@@ -51,7 +51,7 @@ BOTH(unseen_clone); BOTH(unseen_number); BOTH(unseen_daemon); BOTH(unseen_null);
 BOTH(unseen_terminal);
 BOTH(unseen_both); BOTH(unseen_stack); BOTH(unseen_jump);
 void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
-BOTH(rare_zero_copy); BOTH(rare_times); BOTH(rare_many); BOTH(rare_numbers);
+BOTH(rare_zero_copy); BOTH(rare_control); BOTH(rare_many); BOTH(rare_numbers);
 BOTH(rare_quick_exit);
 void two_nested(void), one_exec(void), one_exec_number(void), one_vfork(void), one_spawn(void),
     two_exec(void), one_pair(void);
@@ -136,7 +136,7 @@ const struct made cases[] = {
     CASE(unseen_terminal), CASE(unseen_both), CASE(unseen_stack),
     { "unseen_stack_new", one_unseen_stack, two_unseen_stack, 1 },
     CASE(unseen_jump),
-    CASE(rare_zero_copy), CASE(rare_times), CASE(rare_many), CASE(rare_numbers),
+    CASE(rare_zero_copy), CASE(rare_control), CASE(rare_many), CASE(rare_numbers),
     CASE(rare_quick_exit),
     { NULL, NULL, NULL, 0 },
 };

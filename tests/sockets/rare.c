@@ -4,6 +4,9 @@
 #include <sys/syscall.h>
 
 #define SIZE 3000
+#ifndef TCP_INQ
+#define TCP_INQ 36
+#endif
 
 /* A send that the kernel makes without a copy, and its report. */
 void one_rare_zero_copy(void)
@@ -39,8 +42,8 @@ void two_rare_zero_copy(void)
     DO(write(fd, "done", 4));
 }
 
-/* Times of arrival, from some byte on. */
-void one_rare_times(void)
+/* Control data with each receive, from some byte on. */
+void one_rare_control(void)
 {
     fill(bytes, SIZE, 71);
     DO(write(fd, bytes, SIZE));
@@ -49,14 +52,16 @@ void one_rare_times(void)
     await_next();
 }
 
-void two_rare_times(void)
+void two_rare_control(void)
 {
     int on = 1;
     char control[200];
     struct iovec part = { bytes, SIZE };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     until_bytes(fd, SIZE);
-    DO(setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &on, sizeof on));
+    int set = is_unix ? setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on)
+                      : setsockopt(fd, IPPROTO_TCP, TCP_INQ, &on, sizeof on);
+    say("option: %d", set);
     GET(recv(fd, bytes, SIZE, MSG_WAITALL));
     allow_next();
     until_bytes(fd, SIZE);

@@ -221,7 +221,6 @@ void two_unseen_option(void)
 
 /* Options of a listener that its connections inherit. */
 #define PASS_PIDFD 76
-#define TIMESTAMP_NEW 63
 #ifndef TCP_INQ
 #define TCP_INQ 36
 #endif
@@ -275,8 +274,6 @@ void one_unseen_inherited(void)
 {
     if (is_unix)
         one_inherits(SOL_SOCKET, PASS_PIDFD);
-    else {
-        one_inherits(SOL_SOCKET, TIMESTAMP_NEW);
+    else
         one_inherits(IPPROTO_TCP, TCP_INQ);
-    }
 }
