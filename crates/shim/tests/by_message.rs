@@ -11,7 +11,6 @@ use end::{End, byte};
 use m3ipc_shim::buffers::Buffers;
 use m3ipc_shim::counters::{self, Counter};
 use m3ipc_shim::outcome::Outcome;
-use m3ipc_shim::pin::PinReason;
 use m3ipc_shim::prepare;
 use m3ipc_shim::settings::Settings;
 use std::net::{TcpListener, TcpStream};
@@ -211,22 +210,4 @@ fn a_receive_whose_thread_has_ended_keeps_no_connection_in_the_kernel() {
         assert!(in_ring > 100, "{in_ring} of 200 large messages found the ring");
     }
     assert_eq!(counters::read(Counter::Corrupt), 0);
-}
-
-/// The receiver stays in the kernel from now on and counts no receive, so a count that it does not
-/// raise is no arrival: a wait would spin for it each time.
-#[test]
-fn a_receiver_that_left_its_ring_has_no_arrivals_after_its_last_receive() {
-    let _one = begin();
-    for ends in [unix(), tcp()] {
-        let mut at = 0;
-        trip(&ends[0], &ends[1], 0, &mut at, 3_000);
-        trip(&ends[1], &ends[0], 1, &mut 0, 3_000);
-        let receiver = ends[1].socket.unwrap();
-        receiver.pin(PinReason::Option);
-        for _message in 0..4 {
-            trip(&ends[0], &ends[1], 0, &mut at, 20);
-            assert!(!receiver.has_arrivals());
-        }
-    }
 }
