@@ -32,6 +32,10 @@ const LANES: [LaneLimits; 2] = [
 /// is room for the binds and the deaths of many endpoints.
 const QUEUED_FRAMES_MAX: usize = 65_536;
 
+/// Sessions that may begin on one connection. Two nodes that find each other need two; each one
+/// costs the announcement of all endpoints.
+const SESSIONS_OF_CONNECTION: u8 = 8;
+
 impl Settings {
     /// The most bytes that the machine keeps for one peer: what its limits add up to.
     #[must_use]
@@ -74,6 +78,10 @@ struct Connection {
     /// When the next greeting is due, while the peer has not answered.
     hello_ns: Option<u64>,
     refusal: Option<RefusalCode>,
+    /// Sessions that began on it.
+    begun: u8,
+    /// Whether a greeting has left on it.
+    has_greeted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +182,8 @@ impl Session {
     }
 
     pub fn connected(&mut self, now_ns: u64, id: ConnectionId) {
-        let connection = Connection { id, hello_ns: Some(now_ns), refusal: None };
+        let connection =
+            Connection { id, hello_ns: Some(now_ns), refusal: None, begun: 0, has_greeted: false };
         if self.connection.is_none() {
             self.connection = Some(connection);
         } else if let Some(earlier) = self.candidate.replace(connection) {
@@ -209,7 +218,7 @@ impl Session {
             _ if own.planted.has(Fault::SilenceIgnored) => None,
             State::Down => None,
             State::Up => Some(self.heard_ns.saturating_add(settings.silence_ns)),
-            State::Suspended { since_ns } => Some(since_ns.saturating_add(settings.grace_ns)),
+            State::Suspended { since_ns } => Some(self.grace_end_ns(since_ns, settings)),
         };
         let repeats = self.lanes.iter().filter_map(|lane| lane.repeat_at_ns(settings.resend_ns));
         let up = (self.state == State::Up).then_some(()).map(|()| {
@@ -219,13 +228,19 @@ impl Session {
         hellos.filter_map(|it| it.hello_ns).chain(end).chain(up).min()
     }
 
+    /// The end of the grace. A connection that ended for silence has used most of it.
+    fn grace_end_ns(&self, since_ns: u64, settings: &Settings) -> u64 {
+        let of_silence = self.heard_ns.saturating_add(settings.silence_ns);
+        since_ns.saturating_add(settings.grace_ns).min(of_silence)
+    }
+
     /// Ends what has waited too long, and repeats what may be lost.
     pub fn tick(&mut self, now_ns: u64, own: &Identity) {
         let settings = &own.settings;
         let over = match self.state {
             State::Down => false,
             State::Up => now_ns >= self.heard_ns.saturating_add(settings.silence_ns),
-            State::Suspended { since_ns } => now_ns >= since_ns.saturating_add(settings.grace_ns),
+            State::Suspended { since_ns } => now_ns >= self.grace_end_ns(since_ns, settings),
         };
         if over && !own.planted.has(Fault::SilenceIgnored) {
             self.end(Failure::LinkDown, own);
@@ -291,10 +306,8 @@ impl Session {
         claims_fit: bool,
         own: &Identity,
     ) {
-        let is_known = [self.connection, self.candidate].iter().flatten().any(|it| it.id == id);
-        if !is_known {
-            return;
-        }
+        let both = [self.connection, self.candidate].into_iter().flatten();
+        let Some(connection) = both.into_iter().find(|it| it.id == id) else { return };
         let incarnation = hello.incarnation;
         if hello.versions.0 > VERSIONS.1 || hello.versions.1 < VERSIONS.0 {
             return self.refuse(id, incarnation, RefusalCode::Version);
@@ -307,6 +320,9 @@ impl Session {
         }
         let is_mine = hello.partner == Some((own.incarnation, self.number));
         let other = (hello.incarnation, hello.session);
+        if connection.begun >= SESSIONS_OF_CONNECTION && self.partner != Some(other) {
+            return self.refuse(id, incarnation, RefusalCode::Broke);
+        }
         match self.partner {
             Some(known) if known == other && (is_mine || hello.partner.is_none()) => {
                 return self.bind(now_ns, id, hello, false, own);
@@ -374,7 +390,12 @@ impl Session {
         if let Some(connection) = &mut self.connection {
             // The peer has begun the session if it names this side's number.
             let is_mine = hello.partner == Some((own.incarnation, self.number));
-            connection.hello_ns = (!is_mine).then_some(now_ns);
+            // It resumes the session only with a greeting of this side on this connection.
+            let is_done = is_mine && connection.has_greeted;
+            connection.hello_ns = (!is_done).then_some(now_ns);
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.begun = connection.begun.saturating_add(u8::from(new));
         }
         if new {
             self.events.push(SessionEvent::Begun { admits: hello.admits });
@@ -505,6 +526,7 @@ impl Session {
             if connection.hello_ns.is_some_and(|at| now_ns >= at) {
                 // Repeated until a packet of the session shows that the peer has it.
                 connection.hello_ns = Some(now_ns.saturating_add(own.settings.resend_ns));
+                connection.has_greeted = true;
                 let hello = Hello {
                     magic: Hello::MAGIC,
                     versions: VERSIONS,

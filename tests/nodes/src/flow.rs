@@ -47,8 +47,7 @@ impl Flow {
     #[must_use]
     pub fn start(from: &OneNode, client: i32, to: &OneNode, server: i32) -> Self {
         let shared = Arc::new(Shared::default());
-        let serving = to.vm.bind(server).expect("the slot is free");
-        let asking = from.vm.bind(client).expect("the slot is free");
+        let (serving, asking) = (to.bind(server), from.bind(client));
         from.await_endpoint(Address(server));
         let (here, there) = (Arc::clone(&shared), Arc::clone(&shared));
         let server_thread = std::thread::spawn(move || serve(serving, &there));

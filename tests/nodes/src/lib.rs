@@ -16,13 +16,14 @@ pub use relay::Relay;
 pub use spaces::Spaces;
 pub use three::Three;
 
-use m3ipc::{Address, Vm, VmConfig};
+use m3ipc::{Address, Endpoint, Vm, VmConfig};
 use m3ipc_proxy::{NodeName, keys};
 use m3ipc_test_fixture::{NodeFixture, program, until};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
 
 /// The id of the VM on both nodes.
 pub const VM: i32 = 3;
@@ -110,6 +111,8 @@ pub struct OneNode {
     config: PathBuf,
     /// A process whose network namespace is that of the proxy.
     space: Option<u32>,
+    /// The process is bound here as long as this endpoint lives.
+    anchor: Mutex<Option<Endpoint>>,
 }
 
 impl OneNode {
@@ -123,7 +126,7 @@ impl OneNode {
         std::fs::write(&config, text).expect("a test may write there");
         let vm = fixture.node().vm_init(&VmConfig::new("shop").id(VM)).expect("a fresh VM");
         let proxy = start_proxy(&config, space);
-        Self { fixture, vm, proxy, config, space }
+        Self { fixture, vm, proxy, config, space, anchor: Mutex::new(None) }
     }
 
     /// Starts the proxy again, after a kill.
@@ -142,6 +145,17 @@ impl OneNode {
         let mut process = Process::start(&[role, directory, "shop", &slot.to_string()]);
         assert_eq!(process.line(), "bound");
         process
+    }
+
+    /// Binds an endpoint of the test itself, beside others that it may have here.
+    ///
+    /// # Panics
+    /// If the slot is taken.
+    #[must_use]
+    pub fn bind(&self, slot: i32) -> Endpoint {
+        let mut anchor = self.anchor.lock().expect("no test panics here");
+        anchor.get_or_insert_with(|| self.vm.bind_any().expect("a free slot"));
+        self.vm.bind_additional(Some(slot)).expect("the slot is free")
     }
 
     /// Whether a program of this node can call the endpoint.

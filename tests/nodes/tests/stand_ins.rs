@@ -55,12 +55,14 @@ fn a_stand_in_without_room_hears_of_those_that_give_up() {
     let range = ForeignRange { vm: VM, first: SERVER, last: SERVER, node: "beta".to_owned() };
     let proxy = Proxy::register(fixture.directory(), vec![range]).expect("root may");
     let mut stand_in = proxy.stand_in(VM, SERVER_ADDRESS).expect("the slot is of beta");
-    let [first, second] = [1, 2].map(|slot| vm.bind(slot).expect("the slot is free"));
+    let first = vm.bind(1).expect("the slot is free");
+    let second = vm.bind_additional(Some(2)).expect("the slot is free");
     let from = [first.address(), second.address()];
     let limit = Duration::from_millis(500);
     let sending = std::thread::spawn(move || {
         let mut first = first;
-        first.send_timeout(SERVER_ADDRESS, &Message::new(1), limit)
+        // The process is bound as long as its first endpoint lives.
+        (first.send_timeout(SERVER_ADDRESS, &Message::new(1), limit), first)
     });
     let mut found = Vec::new();
     until("the first message comes", || {
@@ -80,7 +82,7 @@ fn a_stand_in_without_room_hears_of_those_that_give_up() {
         found.contains(&StandInEvent::GivenUp(from[0]))
     });
     stand_in.failed(from[0], Code::TimedOut);
-    let sent = sending.join().expect("no panic");
+    let (sent, _first) = sending.join().expect("no panic");
     assert!(matches!(sent, Err(SendError::TimedOut(_))), "{sent:?}");
     // Now there is room.
     until("the second message comes", || {

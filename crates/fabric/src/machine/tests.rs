@@ -316,3 +316,54 @@ fn a_peer_that_reads_nothing_is_lost_before_its_queue_grows_for_ever() {
     let lost = Action::NodeLost { node: PEER, cause: Failure::LinkDown };
     assert!(actions(&mut machine).contains(&lost));
 }
+
+#[test]
+fn a_connection_cannot_begin_sessions_without_end() {
+    let mut machine = machine();
+    machine.connected(2 * MS, PEER, FIRST);
+    let mut refused = None;
+    let mut begun = 0;
+    for session in 1..100 {
+        let hello = Packet::Hello(Hello { session, ..hello(1) });
+        machine.received(2 * MS, PEER, FIRST, &encode(&hello, &[]));
+        let actions = actions(&mut machine);
+        begun += actions.iter().filter(|it| matches!(it, Action::NodeUp { .. })).count();
+        refused = refused.or(actions.into_iter().find_map(|action| match action {
+            Action::Refused { why, by_peer: false, .. } => Some(why),
+            _ => None,
+        }));
+        while machine.poll_transmit(2 * MS, PEER, Lane::Message).is_some() {}
+    }
+    assert_eq!((begun, refused), (8, Some(RefusalCode::Broke)));
+}
+
+#[test]
+fn a_session_is_resumed_on_both_sides_even_if_the_greeting_of_the_peer_comes_first() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    while machine.poll_transmit(2 * MS, PEER, Lane::Message).is_some() {}
+    machine.disconnected(3 * MS, PEER, FIRST);
+    // The peer names this side, and waits for its greeting.
+    let partner = Some((Incarnation(5), 1));
+    greet(&mut machine, SECOND, Hello { partner, ..hello(1) });
+    let sent = machine.poll_transmit(3 * MS, PEER, Lane::Message).expect("a packet");
+    assert_eq!(sent.connection, SECOND);
+    assert!(matches!(decode(&sent.bytes), Ok((Packet::Hello(_), _))));
+    assert!(machine.is_reachable(PEER));
+}
+
+#[test]
+fn silence_counts_once_also_if_the_connection_ends_for_it() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    for at in 1..=25 {
+        machine.tick((2 + at * 100) * MS);
+    }
+    machine.disconnected(2_502 * MS, PEER, FIRST);
+    for at in 26..=29 {
+        machine.tick((2 + at * 100) * MS);
+        assert!(machine.is_reachable(PEER), "after {at} tenths of a second");
+    }
+    machine.tick(3_002 * MS);
+    assert!(!machine.is_reachable(PEER));
+}

@@ -112,7 +112,7 @@ impl Machine {
             return;
         }
         let of_vm = |vm: &VmId| peer.waiting.get(vm).map_or(0, VecDeque::len);
-        let has_room = |vm: &&VmId| of_vm(*vm) < limits.waiting_of_vm as usize / 2 + 1;
+        let has_room = |vm: &&VmId| of_vm(vm) < limits.waiting_of_vm as usize / 2 + 1;
         let roomy: Vec<VmId> = peer.wants_room.iter().filter(has_room).copied().collect();
         for vm in roomy {
             peer.wants_room.remove(&vm);

@@ -24,8 +24,9 @@ pub(super) enum LinkLoss {
 impl Endpoint {
     /// Ends the claim of a request that is over. Cancels what is still posted.
     pub(super) fn end_claim(&mut self, to: Address, claim: &Arc<Claim>) {
-        if let ClaimState::Posted(request) = claim.set(ClaimState::Ended)
-            && self.membership.check_bound().is_ok()
+        // After the end of this endpoint the claim stays, for `Claim::end_unbound`.
+        if self.membership.check_bound().is_ok()
+            && let ClaimState::Posted(request) = claim.set(ClaimState::Ended)
         {
             let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
             self.clear_request(to, request, is_withdrawn);

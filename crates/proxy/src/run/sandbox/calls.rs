@@ -1,7 +1,7 @@
 //! The system calls of a running proxy that need no condition.
 //!
-//! Absent, and refused therefore: all that opens, makes, renames or removes a file; all that starts,
-//! traces or signals a process, or touches its memory; mounts, namespaces, keys, modules, BPF,
+//! Absent, and refused therefore: all that opens, makes, renames or removes a file; all that
+//! starts, traces or signals a process, or touches its memory; mounts, namespaces, keys, modules, BPF,
 //! io_uring, userfaultfd.
 
 /// Calls of all architectures.
@@ -76,6 +76,8 @@ const COMMON: &[i64] = &[
     libc::SYS_gettid,
     libc::SYS_getuid,
     libc::SYS_geteuid,
+    libc::SYS_getresuid,
+    libc::SYS_getresgid,
     libc::SYS_getgid,
     libc::SYS_getegid,
     libc::SYS_getrandom,

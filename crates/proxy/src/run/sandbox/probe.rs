@@ -22,8 +22,8 @@ fn socket(family: rustix::net::AddressFamily) -> io::Result<()> {
 }
 
 fn place() -> io::Result<()> {
-    use rustix::fs::{Mode, OFlags, open};
-    Ok(open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map(drop)?)
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+    Ok(openat(CWD, "/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map(drop)?)
 }
 
 /// Makes all attempts. The files are those of any system.
