@@ -141,6 +141,8 @@ impl World {
     fn kill_endpoint(&mut self, id: NodeId) -> Checked {
         let Some(endpoint) = self.some_endpoint(id) else { return Ok(()) };
         let now_ns = self.now_ns;
+        // The bind of a successor tells of the death, too.
+        let has_successor = self.rng.u8(0..4) > 0;
         let node = self.at(id);
         let clock_ns = node.clock_ns(now_ns);
         node.endpoints.retain(|it| *it != endpoint);
@@ -153,7 +155,9 @@ impl World {
         node.machine.died(clock_ns, endpoint);
         let address = endpoint.address;
         let next = Address::new(address.generation() + 1, address.slot());
-        node.bind(clock_ns, EndpointId::new(endpoint.vm, next));
+        if has_successor {
+            node.bind(clock_ns, EndpointId::new(endpoint.vm, next));
+        }
         given_up.into_iter().for_each(|number| self.ledger.gave_up(number));
         self.ledger.died(endpoint, false);
         self.drain(id)
