@@ -15,8 +15,8 @@
 //! call: it takes an answer that came too late, and frees a large payload.
 
 use super::payload_state::LargePayload;
-use super::pending_send::Withdrawal;
 use super::request_end::RequestEnd;
+use super::withdrawal::Withdrawal;
 use crate::control::OpenRequest;
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code};

@@ -88,6 +88,7 @@ mod waiter;
 mod wake_words;
 mod watch_list;
 mod watches;
+mod withdrawal;
 
 pub use blocks::Hold;
 pub use call::Call;
@@ -95,13 +96,14 @@ pub use copy::{Audience, Grant, Lease, Location, Rights};
 pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
 pub use pending::PendingRequest;
-pub use pending_send::{PendingSend, Withdrawal};
+pub use pending_send::PendingSend;
 #[cfg(feature = "tokio")]
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Pulse, Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 pub(crate) use stand_in::{Found, HeldMessages};
 pub use timers::TimerId;
+pub use withdrawal::Withdrawal;
 
 use crate::error::Fail;
 use crate::info::Identity;

@@ -7,9 +7,10 @@ use super::Endpoint;
 use super::claims::ClaimState;
 use super::daemon_limit::NO_WAIT_NS;
 use super::pending::PendingRequest;
+use super::withdrawal::Withdrawal;
 use crate::error::SendError;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code, LARGE_MAX_BYTES, Message};
+use m3ipc_abi::{Address, LARGE_MAX_BYTES, Message};
 use m3ipc_link::MessageKind;
 
 /// A message that the receiver has not taken yet.
@@ -21,33 +22,6 @@ use m3ipc_link::MessageKind;
 #[derive(Debug)]
 #[must_use = "a drop withdraws the message; finish it with poll_send"]
 pub struct PendingSend(PendingRequest);
-
-/// What became of a message that was given up: the result of [`Endpoint::withdraw`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "the receiver may have taken the message"]
-pub enum Withdrawal {
-    /// The receiver never takes it.
-    Withdrawn,
-    /// The receiver has taken it.
-    Taken,
-    /// The receiver may have taken it: it is on another node, which did not say so in time, or it
-    /// broke the rules. Also for a message whose end [`Endpoint::poll_send`] has told already.
-    Unknown,
-}
-
-impl Withdrawal {
-    fn of(is_back: bool) -> Self {
-        if is_back { Self::Withdrawn } else { Self::Taken }
-    }
-
-    /// The end of a message that failed while its link went.
-    fn of_failed(code: Code) -> Self {
-        match code {
-            Code::Unknown | Code::PeerBroke => Self::Unknown,
-            _ => Self::Withdrawn,
-        }
-    }
-}
 
 impl Endpoint {
     /// Begins to send a message with a payload, without waiting for the receiver. An empty payload

@@ -7,7 +7,7 @@ use super::Endpoint;
 use super::claims::ClaimState;
 use super::outgoing::Outgoing;
 use super::pending::PendingRequest;
-use super::pending_send::Withdrawal;
+use super::withdrawal::Withdrawal;
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_link::waiting::EndsWait;

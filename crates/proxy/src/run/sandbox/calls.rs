@@ -1,8 +1,8 @@
 //! The system calls of a running proxy that need no condition.
 //!
 //! Absent, and refused therefore: all that opens, makes, renames or removes a file; all that
-//! starts, traces or signals a process, or touches its memory; mounts, namespaces, keys, modules, BPF,
-//! io_uring, userfaultfd.
+//! starts, traces or signals a process, or touches its memory; mounts, namespaces, keys, modules,
+//! BPF, io_uring, userfaultfd.
 
 /// Calls of all architectures.
 const COMMON: &[i64] = &[
