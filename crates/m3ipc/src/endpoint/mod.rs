@@ -61,6 +61,7 @@ mod peer_copies;
 mod peers;
 mod pending;
 mod pending_send;
+mod priority;
 mod pulse;
 mod queries;
 #[cfg(feature = "tokio")]
@@ -96,6 +97,7 @@ pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
 pub use pending::PendingRequest;
 pub use pending_send::{PendingSend, Withdrawal};
+pub use priority::Inheritance;
 #[cfg(feature = "tokio")]
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Pulse, Received, ReceivedKind, Source};
@@ -115,6 +117,7 @@ use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::WaitStrategy;
 use membership::Membership;
 use peers::Peers;
+use priority::Priorities;
 use stamps::Moment;
 use trace::EndpointTrace;
 use waiter::Waiter;
@@ -149,6 +152,7 @@ pub struct Endpoint {
     areas: AttachedAreas,
     payloads: payload_state::Payloads,
     trace: EndpointTrace,
+    priorities: Priorities,
 }
 
 impl Endpoint {
@@ -300,6 +304,9 @@ impl Endpoint {
         if is_denied {
             return Err(Code::TrapDenied.into());
         }
+        if self.priorities.inherits() {
+            self.inherit();
+        }
         Ok(())
     }
 }
@@ -308,6 +315,7 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         // A child by fork has no mapping of the pages, and the endpoint belongs to its parent.
         if self.membership.is_original() && !self.membership.has_left() && !self.drop_return() {
+            self.end_inheritance();
             crate::observe::unbound(self.membership.vm(), self.membership.address());
             m3ipc_sys::pause_point("client.before_unbind");
             let request = self.membership.unbind_request();
