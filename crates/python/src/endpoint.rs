@@ -11,7 +11,8 @@ use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
 use m3ipc::{
-    ANY, Address, AreaError, Code, LONG_MAX_BYTES, PendingRequest, ReceiveError, Source, Timeout,
+    ANY, Address, AreaError, Code, LONG_MAX_BYTES, PendingRequest, PendingSend, ReceiveError,
+    Source, Timeout,
 };
 use owned::Owned;
 use pyo3::prelude::*;
@@ -27,6 +28,13 @@ pub struct Endpoint {
     address: Address,
     vm: String,
     birth: Birth,
+}
+
+/// A message in parts.
+#[pyclass(frozen, module = "m3ipc")]
+pub struct Sending {
+    send: Mutex<Option<PendingSend>>,
+    to: Address,
 }
 
 /// A request in parts.
@@ -440,6 +448,45 @@ impl Endpoint {
         })
     }
 
+    fn _begin_send(
+        &self,
+        py: Python<'_>,
+        to: i32,
+        data: Vec<u8>,
+        m_type: i32,
+        inline: &[u8],
+    ) -> PyResult<Sending> {
+        let (to, message) = (Address(to), message_of(m_type, inline)?);
+        let begun = self.enter(py, |bound| {
+            let begun = bound.endpoint.begin_send(to, &message, data);
+            begun.map_err(|error| Fault::from(error).with(to))
+        })?;
+        Ok(Sending { send: Mutex::new(Some(begun)), to })
+    }
+
+    /// Whether the receiver has taken the message.
+    fn _poll_send(&self, py: Python<'_>, sending: &Sending) -> PyResult<bool> {
+        self.enter(py, |bound| {
+            let mut send = sending.send.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(open) = send.as_mut() else { return Ok(true) };
+            let polled = bound.endpoint.poll_send(open);
+            if !matches!(polled, Ok(false)) {
+                *send = None;
+            }
+            polled.map_err(|error| Fault::from(error).with(sending.to))
+        })
+    }
+
+    fn _withdraw(&self, py: Python<'_>, sending: &Sending) -> PyResult<()> {
+        self.enter(py, |bound| {
+            let mut send = sending.send.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(open) = send.take() {
+                bound.endpoint.withdraw(&open);
+            }
+            Ok(())
+        })
+    }
+
     #[pyo3(signature = (nbytes, *, to=None))]
     fn block(&self, py: Python<'_>, nbytes: u64, to: Option<i32>) -> PyResult<Block> {
         let to = to.map_or(ANY, Address);
@@ -479,7 +526,9 @@ impl Endpoint {
         let block = self.enter(py, |bound| {
             let accepted = bound.endpoint.accept_given(source, &name);
             accepted.map_err(|error| match error {
-                AreaError::PeerBroke(_) if bound.is_gone(source) => {
+                AreaError::PeerBroke(_)
+                    if bound.endpoint.has_area_of(&name) && bound.is_gone(source) =>
+                {
                     let text = format!(
                         "endpoint {source} died before its block was accepted, and the block \
                              is lost; look its name up again"

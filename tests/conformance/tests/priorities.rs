@@ -1,5 +1,7 @@
 //! Priorities: the order of a receive, its bound, and what a server takes over from its clients.
 
+#![allow(clippy::unwrap_used)]
+
 use m3ipc::{
     Address, Endpoint, EndpointInfo, Inheritance, Message, PRIORITY_MAX, PriorityError, Source, Vm,
     WaitStrategy,
