@@ -276,10 +276,7 @@ static void execute(struct order *o, struct result *r) {
     break;
   case REPLY_RECEIVE_BAD: r->code = m3_reply_receive_T(o->ep, &o->m, (int *)8, o->ms); break;
   case SET_WAIT: r->code = m3_set_wait(o->ep); break;
-  case SET_PRIORITY:
-    r->code = m3_set_priority(o->ep);
-    if (r->code == OK && m3_priority() != o->ep) r->code = EMOLERRCODE;
-    break;
+  case SET_PRIORITY: r->code = m3_set_priority(o->ep); break;
   case SET_INHERITANCE: r->code = m3_set_inheritance(o->ep); break;
   case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
   case NOTIFY: r->code = mnx_notify(o->ep); break;

@@ -15,72 +15,11 @@
 //! along a chain of waits.
 
 use super::Endpoint;
+use super::inheritance::{Inheritance, Inherited};
 use crate::error::PriorityError;
 use m3ipc_link::PRIORITY_MAX;
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_sys::Scheduling;
-
-/// What an endpoint takes over from the clients that wait for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Inheritance {
-    /// Nothing.
-    #[default]
-    None,
-    /// The highest priority of a client, for the place of its own requests among others.
-    Order,
-    /// The same; and the thread that sets it runs under SCHED_FIFO at that priority. The endpoint
-    /// also lends its priority to such threads of servers of the same user.
-    Thread,
-}
-
-/// The priorities of an endpoint.
-#[derive(Debug, Default)]
-pub(super) struct Priorities {
-    /// What the program has set.
-    own: u8,
-    /// What peers see.
-    claimed: u8,
-    inherited: Option<Box<Inherited>>,
-}
-
-/// The state of an endpoint that inherits.
-#[derive(Debug)]
-struct Inherited {
-    /// The links of clients that were taken a request from and may wait for its answer.
-    clients: Vec<u32>,
-    /// The thread that runs at the priority, and its scheduling before.
-    thread: Option<(i32, Scheduling)>,
-}
-
-impl Priorities {
-    /// Whether the endpoint takes over the priorities of clients.
-    #[inline(always)]
-    pub(super) fn inherits(&self) -> bool {
-        self.inherited.is_some()
-    }
-
-    /// Whether the endpoint lends its priority to threads of servers.
-    pub(super) fn lends(&self) -> bool {
-        self.inherited.as_ref().is_some_and(|inherited| inherited.thread.is_some())
-    }
-}
-
-impl Inherited {
-    /// Lets the calling thread run at this priority if that is above its own, and else as before.
-    /// A client may have raised the thread meanwhile.
-    fn schedule(&self, priority: u8) {
-        let Some((tid, before)) = self.thread else { return };
-        if tid != m3ipc_sys::known_thread_id() {
-            return;
-        }
-        let wanted = if priority > before.level() { Scheduling::fifo(priority) } else { before };
-        if Scheduling::of_thread(0) != Ok(wanted) {
-            // It was permitted, and if that ends, the order alone is inherited.
-            let _ = wanted.apply_to(0);
-        }
-    }
-}
 
 impl Endpoint {
     /// Sets the priority of this endpoint, 0 to [`PRIORITY_MAX`]: its place among the senders that
@@ -113,7 +52,7 @@ impl Endpoint {
         if priority > PRIORITY_MAX {
             return Err(PriorityError::OutOfRange(priority));
         }
-        self.priorities.own = priority;
+        self.priorities.set_own(priority);
         if self.priorities.inherits() {
             self.inherit();
         } else {
@@ -126,7 +65,7 @@ impl Endpoint {
     /// example is at [`set_inheritance`](Self::set_inheritance).
     #[must_use]
     pub fn priority(&self) -> u8 {
-        self.priorities.claimed
+        self.priorities.claimed()
     }
 
     /// Chooses what this endpoint takes over from clients whose requests it has not answered, or
@@ -163,10 +102,10 @@ impl Endpoint {
         };
         let clients = self.end_inheritance();
         if inheritance == Inheritance::None {
-            self.claim_priority(self.priorities.own);
+            self.claim_priority(self.priorities.own());
             return Ok(());
         }
-        self.priorities.inherited = Some(Box::new(Inherited { clients, thread }));
+        *self.priorities.inherited() = Some(Box::new(Inherited::new(clients, thread)));
         self.publish_thread(thread.map_or(0, |(tid, _)| tid.cast_unsigned()));
         self.fast.close();
         self.inherit();
@@ -175,10 +114,10 @@ impl Endpoint {
 
     /// Gives the thread its scheduling back.
     pub(super) fn end_inheritance(&mut self) -> Vec<u32> {
-        let Some(inherited) = self.priorities.inherited.take() else { return Vec::new() };
+        let Some(mut inherited) = self.priorities.inherited().take() else { return Vec::new() };
         self.publish_thread(0);
         inherited.schedule(0);
-        inherited.clients
+        std::mem::take(inherited.clients())
     }
 
     fn publish_thread(&self, tid: u32) {
@@ -188,10 +127,10 @@ impl Endpoint {
     /// Notes a request that was taken.
     #[cold]
     pub(super) fn note_client(&mut self, index: u32) {
-        if let Some(inherited) = &mut self.priorities.inherited
-            && !inherited.clients.contains(&index)
+        if let Some(inherited) = self.priorities.inherited()
+            && !inherited.clients().contains(&index)
         {
-            inherited.clients.push(index);
+            inherited.clients().push(index);
         }
     }
 
@@ -199,10 +138,10 @@ impl Endpoint {
     #[cold]
     pub(super) fn inherit(&mut self) -> bool {
         self.collect();
-        let mut priority = self.priorities.own.max(self.inbox.highest_priority(&mut self.peers));
-        let Some(inherited) = &mut self.priorities.inherited else { return false };
+        let mut priority = self.priorities.own().max(self.inbox.highest_priority(&mut self.peers));
+        let Some(inherited) = self.priorities.inherited() else { return false };
         let peers = &self.peers;
-        inherited.clients.retain(|index| {
+        inherited.clients().retain(|index| {
             let client = peers
                 .find_index(*index)
                 .filter(|client| !client.admission().is_closed() && client.link().owes_answer());
@@ -210,7 +149,7 @@ impl Endpoint {
             client.is_some()
         });
         inherited.schedule(priority);
-        let has_risen = priority > self.priorities.claimed;
+        let has_risen = priority > self.priorities.claimed();
         self.claim_priority(priority);
         has_risen
     }
@@ -231,7 +170,7 @@ impl Endpoint {
     #[cold]
     pub(super) fn lend_priority(&mut self, index: u32) {
         let Some(peer) = self.peers.find_index(index) else { return };
-        let (tid, priority) = (peer.inheriting_thread(), self.priorities.claimed);
+        let (tid, priority) = (peer.inheriting_thread(), self.priorities.claimed());
         let identity = peer.identity();
         let Ok(thread) = i32::try_from(tid) else { return };
         if priority == 0 || thread <= 0 || identity.uid != m3ipc_sys::user_id() {
@@ -246,8 +185,7 @@ impl Endpoint {
     }
 
     fn claim_priority(&mut self, priority: u8) {
-        if priority != self.priorities.claimed {
-            self.priorities.claimed = priority;
+        if self.priorities.set_claimed(priority) {
             self.waiter.pages().statuses().for_each(|status| status.set_priority(priority));
         }
     }

@@ -27,7 +27,7 @@ from ._native import Block, Endpoint, Message
 from .codec import Codec
 from .errors import Error, WouldBlock, _make
 
-# The pauses of a look-up and of a send of a block, in seconds: neither has a descriptor to wait for.
+# The pauses of a look-up and of a send of a block, in seconds: no descriptor tells their end.
 _PAUSE_FIRST, _PAUSE_MAX = 0.0005, 0.02
 
 
