@@ -12,8 +12,7 @@ use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
 use m3ipc::{
-    ANY, Address, AreaError, Code, LONG_MAX_BYTES, PendingRequest, PendingSend, ReceiveError,
-    Source, Timeout,
+    ANY, Address, AreaError, Code, PendingRequest, PendingSend, ReceiveError, Source, Timeout,
 };
 use owned::Owned;
 use pyo3::prelude::*;
@@ -407,7 +406,8 @@ impl Endpoint {
         self.enter(py, |bound| {
             let mut send = sending.send.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(open) = send.take() {
-                bound.endpoint.withdraw(&open);
+                // Taken or not: the caller has given the message up.
+                let _ = bound.endpoint.withdraw(&open);
             }
             Ok(())
         })
