@@ -79,7 +79,7 @@ enum op {
   BIND, LCLBIND, UNBIND, GETEP, WAIT4BIND, WAIT4BINDEP, WAIT4UNBIND,
   SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, NTFY_VALUE, WAKEUP,
   WATCH, UNWATCH, WATCH_ALL, KIND, REPLY_RECEIVE, REPLY_RECEIVE_BAD, SET_WAIT,
-  PULSE, PENDING, TIMER, CANCEL, MSG_READ, MSG_WRITE,
+  SET_PRIORITY, SET_INHERITANCE, PULSE, PENDING, TIMER, CANCEL, MSG_READ, MSG_WRITE,
   NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
   SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
   FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
@@ -276,6 +276,8 @@ static void execute(struct order *o, struct result *r) {
     break;
   case REPLY_RECEIVE_BAD: r->code = m3_reply_receive_T(o->ep, &o->m, (int *)8, o->ms); break;
   case SET_WAIT: r->code = m3_set_wait(o->ep); break;
+  case SET_PRIORITY: r->code = m3_set_priority(o->ep); break;
+  case SET_INHERITANCE: r->code = m3_set_inheritance(o->ep); break;
   case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
   case NOTIFY: r->code = mnx_notify(o->ep); break;
   case SRC_NOTIFY: r->code = mnx_src_notify(o->nr, o->ep); break;

@@ -269,6 +269,26 @@ static void requests(void) {
   is(call(&c, SET_WAIT, 3, 0, 0).code, EMOLINVAL, "no such wait");
   is(m3_set_wait(M3_WAIT_SPIN), EMOLNOTBIND, "by a caller that is not bound");
 
+  group("priorities");
+  is(call(&c, SET_PRIORITY, 1, 0, 0).code, OK, "a priority of the client");
+  is(call(&t, SET_PRIORITY, M3_PRIORITY_MAX, 0, 0).code, OK, "the highest one");
+  is(call(&t, SET_PRIORITY, M3_PRIORITY_MAX + 1, 0, 0).code, EMOLBADRANGE, "a higher one");
+  start(&c, SEND, s.ep, 75, LONG_MS);
+  until_blocked(VM, &c);
+  start(&t, SEND, s.ep, 76, LONG_MS);
+  until_blocked(VM, &t);
+  is(call(&s, RECEIVE, ANY, 0, LONG_MS).m.m_type, 76, "the urgent message is first");
+  is(call(&s, RECEIVE, ANY, 0, LONG_MS).m.m_type, 75, "then the earlier one");
+  finish(&c);
+  finish(&t);
+  is(call(&s, SET_INHERITANCE, M3_INHERIT_ORDER, 0, 0).code, OK, "a server that inherits");
+  start(&c, SENDREC, s.ep, 77, LONG_MS);
+  is(call(&s, RECEIVE, ANY, 0, LONG_MS).m.m_type, 77, "a request");
+  is(call(&s, REPLY, c.ep, 78, 0).code, OK, "its answer");
+  is(finish(&c).m.m_type, 78, "the client has it");
+  is(call(&s, SET_INHERITANCE, M3_INHERIT_NONE, 0, 0).code, OK, "and no more");
+  is(call(&t, SET_PRIORITY, 0, 0, 0).code, OK, "back to 0");
+
   group("relay");
   is(call(&s, RELAY, t.ep, 1, LONG_MS).code, EMOLPROCSTS, "relay without a request");
   start(&c, SENDREC, s.ep, 30, LONG_MS);

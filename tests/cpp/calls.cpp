@@ -95,6 +95,10 @@ static void messages(m3ipc::endpoint &self) {
     auto parts = own.callv(server, m3ipc::message(7), out, in, 10s);
     CHECK(parts && parts->bytes() == 4);
     CHECK(std::string_view(tail, 4) == "ab67" && std::string_view(head, 3) == "cd3");
+    CHECK(own.set_priority(7).has_value() && own.priority().value_or(-1) == 7);
+    CHECK(own.set_priority(M3_PRIORITY_MAX + 1).error() == EMOLBADRANGE);
+    CHECK(own.set_inheritance(M3_INHERIT_ORDER).has_value());
+    CHECK(own.set_inheritance(M3_INHERIT_NONE).has_value());
     CHECK(own.notify(server).has_value());
     for (std::uint64_t value = 0; value < M3_PULSES_MAX; value++)
       CHECK(own.send_pulse(server, {200, value}).has_value());

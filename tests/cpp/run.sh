@@ -1,6 +1,7 @@
 #!/bin/sh
 # Tests m3ipc.hpp: compiles each header by itself, the program calls.cpp with GCC and Clang under
-# the sanitizers, a program of CMake's target m3ipc::cpp, and the example of examples/cpp.
+# the sanitizers, a program of CMake's target m3ipc::cpp, and the example of examples/cpp. The
+# program random.cpp has 64 requests in flight under kills, for M3_SOAK_SECONDS (else 2).
 #
 #   tests/cpp/run.sh          the last line is: N passed, N failed
 #
@@ -74,6 +75,7 @@ warnings="-Wall -Wextra -Wpedantic -Wconversion -Werror"
 sanitizers="-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 for cxx in "$gxx" "$clangxx"; do
     name=$(basename "$cxx")
+    compiler=$name # `run` has a name of its own
     command -v "$cxx" >/dev/null || { echo "SKIP $name: it is not installed"; continue; }
     for header in m3ipc.hpp m3ipc/result.hpp m3ipc/view.hpp m3ipc/endpoint.hpp m3ipc/sock.hpp; do
         for standard in c++17 c++20; do
@@ -98,6 +100,11 @@ for cxx in "$gxx" "$clangxx"; do
     report $? "$name: compile calls.cpp with the sanitizers"
     run "$name: calls.cpp" "$work/calls.$name"
     tail -n 1 "$work/log" | sed 's/^/  /'
+    $cxx -std=c++17 $warnings $sanitizers -I"$include" -o "$work/random.$compiler" \
+        "$here/random.cpp" -L"$work/lib" -lm3ipc -lpthread >"$work/log" 2>&1
+    report $? "$compiler: compile random.cpp with the sanitizers"
+    run "$compiler: random.cpp" "$work/random.$compiler"
+    tail -n 3 "$work/log" | sed 's/^/  /'
 done
 
 run "examples/cpp" make -C "$root/examples/cpp" run OUT="$work/example" BUILT="$target/release"

@@ -8,7 +8,7 @@
 # redis-server, redis-tools, nginx, haproxy, curl, openssh-server, openssh-client, rsync, git,
 # nodejs, postgresql. CPython's suites are libpython3.11-testsuite. The suites of redis (needs tcl),
 # libuv (needs cmake) and node come with Debian's source packages, tokio's with its crate:
-# suites/fetch.sh fetches them once into the directory SUITES (target/suites).
+# suites/fetch.sh fetches them once into the directory SUITES (target/suites). grpcio is from PyPI.
 #
 # Both ends in many suites are one process: the test switch `same-process` upgrades them.
 set -u
@@ -16,7 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/setup.sh"
 chmod 755 "$work"
 programs="redis nginx haproxy ssh rsync git node postgresql"
-wanted=${*:-python $programs redis-suite libuv tokio node-suite}
+wanted=${*:-python $programs redis-suite libuv tokio node-suite grpcio}
 printf 'upgrade-after = 0\n[test]\nsame-process = true\nalways-ring = true\n' >"$work/policy"
 drop=
 
@@ -134,7 +134,7 @@ units() {
     judge "$suite" "$least" "$told"
 }
 
-for part in fetch python programs redis libuv tokio node; do . "$here/suites/$part.sh"; done
+for part in fetch python programs redis libuv tokio node grpcio; do . "$here/suites/$part.sh"; done
 
 for name in $wanted; do
     case $name in
@@ -150,6 +150,7 @@ for name in $wanted; do
     libuv) has cmake && libuv_suite ;;
     tokio) has cargo && tokio_suite ;;
     node-suite) has node && node_suite ;;
+    grpcio) has python3 && grpcio_suite ;;
     postgresql)
         if ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1; then
             both postgresql 1 postgresql_run

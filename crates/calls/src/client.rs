@@ -100,6 +100,8 @@ impl<C: Codec> Client<C> {
 
     /// Calls a server with a value, and waits for the value of the answer.
     ///
+    /// Cancel-safe: a drop of the future cancels this request, and no other.
+    ///
     /// # Errors
     /// [`CallError`]: its kind says whether the server took the request. An answer that is no
     /// `Rep` is [`CallError::Answered`].
@@ -112,6 +114,8 @@ impl<C: Codec> Client<C> {
     }
 
     /// The same call with a time limit, which the server learns.
+    ///
+    /// Cancel-safe: a drop of the future cancels this request, and no other.
     ///
     /// # Errors
     /// As [`call`](Self::call), and [`Reason::TimedOut`].
@@ -137,6 +141,8 @@ impl<C: Codec> Client<C> {
     }
 
     /// Calls a server with bytes. The example is at [`Server`](crate::Server).
+    ///
+    /// Cancel-safe: a drop of the future cancels this request, and no other.
     ///
     /// # Errors
     /// As [`call_within`](Self::call_within).
@@ -249,6 +255,8 @@ impl<C: Codec> Client<C> {
 
     /// Calls the server that has a name. Repeats a request that was *not taken*, at the server that
     /// has the name then; never one that may have been taken.
+    ///
+    /// Cancel-safe: a drop of the future cancels this request, and no other.
     ///
     /// # Errors
     /// That of the last attempt.

@@ -3,8 +3,8 @@
 use core::ffi::c_int;
 use m3ipc::{
     AreaError, BindError, Code, CopyError, GrantError, NameError, NodeError, NotifyError,
-    PulseError, ReceiveError, ReplyError, ReplyReceiveError, SendError, SendRecError, TimerError,
-    UnbindError, WaitError, WakeupError, WatchError,
+    PriorityError, PulseError, ReceiveError, ReplyError, ReplyReceiveError, SendError,
+    SendRecError, TimerError, UnbindError, WaitError, WakeupError, WatchError,
 };
 
 /// The result of a call: a number for C, or a failure.
@@ -45,7 +45,7 @@ macro_rules! from_errors {
 
 from_errors! {
     BindError CopyError GrantError NameError UnbindError WaitError WakeupError NotifyError
-    PulseError TimerError ReceiveError ReplyError SendError WatchError
+    PriorityError PulseError TimerError ReceiveError ReplyError SendError WatchError
     SendRecError ReplyReceiveError
 }
 

@@ -1,9 +1,9 @@
-//! Deaths of watched endpoints, the kind of what was taken, and the wait strategy.
+//! Deaths of watched endpoints, the kind of what was taken, the wait strategy and priorities.
 
 use crate::current;
 use crate::failure::CallResult;
 use core::ffi::c_int;
-use m3ipc::{Address, Code, ReceivedKind, WaitStrategy};
+use m3ipc::{Address, Code, Inheritance, ReceivedKind, WaitStrategy};
 
 /// The numbers of `m3ipc/message.h`.
 const KIND_MESSAGE: c_int = 1;
@@ -11,6 +11,9 @@ const KIND_REQUEST: c_int = 2;
 const KIND_NOTIFY: c_int = 3;
 const KIND_DEATH: c_int = 4;
 const KIND_PULSE: c_int = 5;
+const INHERIT_NONE: c_int = 0;
+const INHERIT_ORDER: c_int = 1;
+const INHERIT_THREAD: c_int = 2;
 const WAIT_ADAPTIVE: c_int = 0;
 const WAIT_SPIN: c_int = 1;
 const WAIT_BLOCK: c_int = 2;
@@ -58,6 +61,30 @@ pub(crate) fn set_wait(wait: c_int) -> CallResult {
             WAIT_BLOCK => WaitStrategy::Block,
             _ => return Err(Code::Inval.into()),
         });
+        Ok(0)
+    })
+}
+
+pub(crate) fn set_priority(priority: c_int) -> CallResult {
+    current::with(|member| {
+        let priority = u8::try_from(priority).map_err(|_out_of_range| Code::BadRange)?;
+        member.endpoint.set_priority(priority)?;
+        Ok(0)
+    })
+}
+
+pub(crate) fn priority() -> CallResult {
+    current::with(|member| Ok(c_int::from(member.endpoint.priority())))
+}
+
+pub(crate) fn set_inheritance(inheritance: c_int) -> CallResult {
+    current::with(|member| {
+        member.endpoint.set_inheritance(match inheritance {
+            INHERIT_NONE => Inheritance::None,
+            INHERIT_ORDER => Inheritance::Order,
+            INHERIT_THREAD => Inheritance::Thread,
+            _ => return Err(Code::Inval.into()),
+        })?;
         Ok(0)
     })
 }

@@ -56,7 +56,7 @@ pub use served_bounce_buffer::ServedBounceBuffer;
 pub use slot::{
     Cancelled, Held, MessageFate, MessageKind, RuleBroken, SlotRefusal, SlotState, Withdrawing,
 };
-pub use status::{HOT_SET_MAX, OwnStatus, PeerStatus, STATUS_BYTES};
+pub use status::{HOT_SET_MAX, OwnStatus, PRIORITY_MAX, PeerStatus, STATUS_BYTES};
 pub use trace_record::{TraceHalf, TraceRecord, TraceWhat};
 pub use trace_ring::{TRACE_SLOTS, TraceRing, trace_bytes};
 pub use trace_view::TraceView;

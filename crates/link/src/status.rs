@@ -2,7 +2,7 @@
 //!
 //! Its owner writes it and its peers read it. The daemon seals it against other writers. Senders
 //! read its one cache line after every post. So the line changes only if the owner begins or ends a
-//! sleep, moves to another CPU, or changes its hot set.
+//! sleep, moves to another CPU, or changes its hot set or its priority.
 
 use crate::wait_mode::WaitMode;
 use crate::words::{Page, View, Word32, Word64};
@@ -19,6 +19,11 @@ pub const HOT_SET_MAX: usize = 6;
 const MODE: usize = 0;
 const CPU: usize = 8;
 const HOT_SET: usize = 12;
+const PRIORITY: usize = HOT_SET + 4 * HOT_SET_MAX;
+const THREAD: usize = PRIORITY + 4;
+const _: () = assert!(THREAD + 4 <= 64, "peers read one cache line");
+/// The highest priority of an endpoint.
+pub const PRIORITY_MAX: u8 = 99;
 
 /// Publishes a wait mode. Before a sleep, the owner polls once more afterwards.
 fn publish_mode(word: &impl Word64, mode: WaitMode) {
@@ -82,6 +87,31 @@ impl<P: Page> OwnStatus<P> {
         self.cpu
     }
 
+    /// Publishes the priority of the owner. Afterwards, wake peers that wait and inherit.
+    pub fn set_priority(&self, priority: u8) {
+        let word = self.page.word32(PRIORITY);
+        word.swap(u32::from(priority), Ordering::SeqCst);
+        // Pairs with the fence of `publish_mode`, after which a peer reads the priority.
+        word.fence_after_update();
+    }
+
+    /// The priority that was published last.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        as_priority(self.page.word32(PRIORITY).load(Ordering::Relaxed))
+    }
+
+    /// Publishes the thread that takes over the priorities of clients, or 0.
+    pub fn set_thread(&self, tid: u32) {
+        self.page.word32(THREAD).store(tid, Ordering::Relaxed);
+    }
+
+    /// The thread that was published last, or 0.
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        self.page.word32(THREAD).load(Ordering::Relaxed)
+    }
+
     /// Puts a link into an entry of the hot set. Afterwards, poll the link that was in this entry
     /// once more: its sender may have seen it there and set no ready bit.
     pub fn set_hot(&self, entry: usize, index: u32) {
@@ -133,10 +163,28 @@ impl<V: View> PeerStatus<V> {
         self.0.load32(CPU, Ordering::Relaxed)
     }
 
+    /// The priority that the owner claims, at most [`PRIORITY_MAX`].
+    #[must_use]
+    #[inline]
+    pub fn priority(&self) -> u8 {
+        as_priority(self.0.load32(PRIORITY, Ordering::SeqCst))
+    }
+
+    /// The thread that, as the owner claims, takes over the priorities of clients; 0 for none.
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        self.0.load32(THREAD, Ordering::Relaxed)
+    }
+
     /// Whether the owner polls the link of this index without its ready bit.
     #[must_use]
     #[inline]
     pub fn is_hot(&self, index: u32) -> bool {
         (0..HOT_SET_MAX).any(|at| self.0.load32(HOT_SET + 4 * at, Ordering::SeqCst) == index)
     }
+}
+
+/// The priority in a word. A hostile owner gets the highest one at most.
+fn as_priority(word: u32) -> u8 {
+    u8::try_from(word).map_or(PRIORITY_MAX, |priority| priority.min(PRIORITY_MAX))
 }

@@ -9,6 +9,9 @@ pub enum WaitMode {
     Awake,
     /// It sleeps on the wake words of its links and awaits this source (or ANY).
     OnLinks(Address),
+    /// It sleeps on the wake words of its links and awaits this source. A message of any other
+    /// endpoint wakes it too, because it takes over the priority of that one.
+    OnLinksForRaises(Address),
     /// It sleeps on its doorbell and awaits this source (or ANY).
     AtDoorbell(Address),
     /// It sleeps on its doorbell and awaits every source, and every take of its own messages.
@@ -28,6 +31,8 @@ pub enum WakeAction {
 
 /// The bit of a word that adds the takes to [`WaitMode::AtDoorbell`].
 const FOR_TAKES: u64 = 1 << 8;
+/// The bit of a word that adds the messages of all others to [`WaitMode::OnLinks`].
+const FOR_RAISES: u64 = 1 << 9;
 
 impl WaitMode {
     #[inline]
@@ -35,6 +40,7 @@ impl WaitMode {
         match self {
             Self::Awake => 0,
             Self::OnLinks(source) => 1 | (source.0.cast_unsigned() as u64) << 32,
+            Self::OnLinksForRaises(source) => Self::OnLinks(source).encode() | FOR_RAISES,
             Self::AtDoorbell(source) => 2 | (source.0.cast_unsigned() as u64) << 32,
             Self::AtDoorbellForTakes => Self::AtDoorbell(ANY).encode() | FOR_TAKES,
         }
@@ -45,6 +51,7 @@ impl WaitMode {
     pub(crate) fn decode(word: u64) -> Self {
         let source = Address(((word >> 32) as u32).cast_signed());
         match word & 0xff {
+            1 if word & FOR_RAISES != 0 => Self::OnLinksForRaises(source),
             1 => Self::OnLinks(source),
             2 if word & FOR_TAKES != 0 => Self::AtDoorbellForTakes,
             2 => Self::AtDoorbell(source),
@@ -57,7 +64,9 @@ impl WaitMode {
     pub fn source(self) -> Option<Address> {
         match self {
             Self::Awake => None,
-            Self::OnLinks(source) | Self::AtDoorbell(source) => Some(source),
+            Self::OnLinks(source) | Self::OnLinksForRaises(source) | Self::AtDoorbell(source) => {
+                Some(source)
+            }
             Self::AtDoorbellForTakes => Some(ANY),
         }
     }
@@ -67,6 +76,7 @@ impl WaitMode {
     #[inline]
     pub fn wake_action(self, own: Address) -> WakeAction {
         match self {
+            Self::OnLinksForRaises(_) => WakeAction::WakeWord,
             Self::OnLinks(source) if source == ANY || source == own => WakeAction::WakeWord,
             Self::AtDoorbell(source) if source == ANY || source == own => WakeAction::Doorbell,
             Self::AtDoorbellForTakes => WakeAction::Doorbell,
@@ -99,6 +109,8 @@ mod tests {
             (WaitMode::OnLinks(ANY), WakeAction::WakeWord, WakeAction::None),
             (WaitMode::OnLinks(own), WakeAction::WakeWord, WakeAction::WakeWord),
             (WaitMode::OnLinks(other), WakeAction::None, WakeAction::None),
+            (WaitMode::OnLinksForRaises(own), WakeAction::WakeWord, WakeAction::WakeWord),
+            (WaitMode::OnLinksForRaises(other), WakeAction::WakeWord, WakeAction::None),
             (WaitMode::AtDoorbell(ANY), WakeAction::Doorbell, WakeAction::None),
             (WaitMode::AtDoorbell(own), WakeAction::Doorbell, WakeAction::Doorbell),
             (WaitMode::AtDoorbellForTakes, WakeAction::Doorbell, WakeAction::Doorbell),

@@ -191,6 +191,8 @@ impl AsyncEndpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// Cancel-safe: a dropped future has taken nothing.
+    ///
     /// # Errors
     /// As [`Endpoint::receive`].
     pub async fn receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
@@ -215,6 +217,8 @@ impl AsyncEndpoint {
     /// # assert_eq!(thread.join().unwrap()?.1, b"async");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Cancel-safe: a dropped future has taken nothing.
     ///
     /// # Errors
     /// As [`Endpoint::receive_bytes`].
@@ -405,6 +409,9 @@ impl AsyncEndpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// Cancel-safe: a drop of the future withdraws the request. If it was taken, its answer is
+    /// dropped.
+    ///
     /// # Errors
     /// As [`Endpoint::sendrec`].
     pub async fn sendrec(
@@ -423,6 +430,8 @@ impl AsyncEndpoint {
     /// Sends a request of bytes and waits for the answer and its whole payload. The example is at
     /// [`AsyncEndpoint`].
     ///
+    /// Cancel-safe as [`sendrec`](Self::sendrec).
+    ///
     /// # Errors
     /// As [`Endpoint::sendrec_bytes`].
     pub async fn sendrec_bytes(
@@ -437,6 +446,8 @@ impl AsyncEndpoint {
 
     /// Takes a name that is unique in the VM. The example is at [`bind`](Self::bind).
     ///
+    /// Cancel-safe: after a drop of the future the endpoint may have the name.
+    ///
     /// # Errors
     /// As [`Endpoint::name_attach`].
     pub async fn name_attach(&mut self, name: &str) -> Result<(), NameError> {
@@ -445,6 +456,8 @@ impl AsyncEndpoint {
     }
 
     /// The endpoint that has this name. The example is at [`bind`](Self::bind).
+    ///
+    /// Cancel-safe.
     ///
     /// # Errors
     /// As [`Endpoint::name_locate`].
@@ -456,6 +469,8 @@ impl AsyncEndpoint {
     }
 
     /// Waits until an endpoint has this name. The example is at [`bind`](Self::bind).
+    ///
+    /// Cancel-safe.
     ///
     /// # Errors
     /// As [`Endpoint::wait_name`], without a time limit.

@@ -15,6 +15,7 @@
 mod fail;
 mod grant;
 mod peer;
+mod priority;
 mod refusal;
 mod reply_receive;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use peer::{
     BindError, CopyError, NotifyError, PulseError, ReceiveError, ReplyError, SendError,
     SendRecError, UnbindError, WaitError, WakeupError, WatchError,
 };
+pub use priority::PriorityError;
 pub use refusal::{AreaError, NameError, NodeError, Refusal};
 pub use reply_receive::ReplyReceiveError;
 pub use timer::TimerError;

@@ -54,14 +54,14 @@ mod vm;
 
 pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent};
 pub use endpoint::{
-    Audience, Call, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest,
-    PendingSend, Pulse, Received, ReceivedKind, Rights, Source, TimerId, UnfinishedReceive,
-    UnfinishedRequest, UnfinishedSend, Withdrawal,
+    Audience, Call, Endpoint, GivenBlock, Grant, Hold, Inheritance, Lease, Location,
+    PendingRequest, PendingSend, Pulse, Received, ReceivedKind, Rights, Source, TimerId,
+    UnfinishedReceive, UnfinishedRequest, UnfinishedSend, Withdrawal,
 };
 pub use error::{
-    AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, PulseError,
-    ReceiveError, Refusal, ReplyError, ReplyReceiveError, SendError, SendRecError, TimerError,
-    UnbindError, WaitError, WakeupError, WatchError,
+    AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, PriorityError,
+    PulseError, ReceiveError, Refusal, ReplyError, ReplyReceiveError, SendError, SendRecError,
+    TimerError, UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use info::{
     AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, QuotaUse,
@@ -72,7 +72,7 @@ pub use m3ipc_abi::{
     NONE, PAYLOAD_BYTES, PULSE_MESSAGE, SELF, SYSTEM, Slot,
 };
 pub use m3ipc_area::BlockLifetime;
-pub use m3ipc_link::{PULSES_MAX, WaitStrategy};
+pub use m3ipc_link::{PRIORITY_MAX, PULSES_MAX, WaitStrategy};
 pub use m3ipc_shm::{PeerMemory, PeerMemoryMut};
 pub use m3ipc_sys::{CopySource, CopyTarget};
 pub use node::Node;

@@ -1,6 +1,7 @@
 //! Endpoints: the verbs, their parts for event loops, and blocks.
 
 mod body;
+mod calls;
 mod owned;
 
 use crate::anchor::Anchor;
@@ -11,7 +12,7 @@ use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
 use m3ipc::{
-    ANY, Address, AreaError, Code, LONG_MAX_BYTES, PendingRequest, ReceiveError, Source, Timeout,
+    ANY, Address, AreaError, Code, PendingRequest, PendingSend, ReceiveError, Source, Timeout,
 };
 use owned::Owned;
 use pyo3::prelude::*;
@@ -27,6 +28,13 @@ pub struct Endpoint {
     address: Address,
     vm: String,
     birth: Birth,
+}
+
+/// A message in parts.
+#[pyclass(frozen, module = "m3ipc")]
+pub struct Sending {
+    send: Mutex<Option<PendingSend>>,
+    to: Address,
 }
 
 /// A request in parts.
@@ -79,81 +87,6 @@ impl Endpoint {
 
     fn take_raised(&self) -> Option<PyErr> {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Sends a reply.
-    fn reply(
-        slf: &Bound<'_, Self>,
-        to: i32,
-        body: Option<&Bound<'_, PyAny>>,
-        m_type: i32,
-        inline: Option<&[u8]>,
-    ) -> PyResult<()> {
-        match raw(body) {
-            Some(bytes) => {
-                slf.get().reply_raw(slf.py(), to, bytes, m_type, inline.unwrap_or_default())
-            }
-            None => {
-                refuse(inline)?;
-                let reply = bodies!(slf.py(), "reply")?;
-                reply.call1((slf, to, body, m_type)).map(drop)
-            }
-        }
-    }
-
-    fn reply_raw(
-        &self,
-        py: Python<'_>,
-        to: i32,
-        bytes: &[u8],
-        m_type: i32,
-        inline: &[u8],
-    ) -> PyResult<()> {
-        let (to, message) = (Address(to), message_of(m_type, inline)?);
-        let reply = |bound: &mut Owned| {
-            let answered = bound.endpoint.reply_long(to, &message, bytes);
-            answered.map_err(|error| Fault::from(error).with(to))
-        };
-        // A longer payload may need memory, and a copy that takes a while.
-        if bytes.len() <= LONG_MAX_BYTES { self.enter_quick(reply) } else { self.enter(py, reply) }
-    }
-
-    fn call_raw(
-        slf: &Bound<'_, Self>,
-        to: i32,
-        bytes: &[u8],
-        m_type: i32,
-        timeout: Option<f64>,
-        inline: &[u8],
-    ) -> PyResult<Message> {
-        let (to, limit) = (Address(to), of_seconds(timeout)?);
-        let message = message_of(m_type, inline)?;
-        let (answer, data, block) = slf.get().enter(slf.py(), |bound| {
-            let called = bound.endpoint.sendrec_long_bytes(to, &message, bytes, limit);
-            let (answer, data) = called.map_err(|error| Fault::from(error).with(to))?;
-            Ok((answer, data, bound.endpoint.take_block()))
-        })?;
-        Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block)
-    }
-
-    fn receive_within(
-        slf: &Bound<'_, Self>,
-        source: Option<i32>,
-        limit: Timeout,
-    ) -> PyResult<Message> {
-        let source = source.map_or(Source::Any, |source| Source::from(Address(source)));
-        let (received, data, block) = slf.get().enter(slf.py(), |bound| {
-            let received = bound.endpoint.receive_bytes(source, limit);
-            let (received, data) = received.map_err(|error| of_receive(error, source))?;
-            Ok((received, data, bound.endpoint.take_block()))
-        })?;
-        Message::of(
-            (slf.as_any(), reply_by),
-            received.message,
-            &data,
-            Delivery::of(&received),
-            block,
-        )
     }
 }
 
@@ -440,6 +373,46 @@ impl Endpoint {
         })
     }
 
+    fn _begin_send(
+        &self,
+        py: Python<'_>,
+        to: i32,
+        data: Vec<u8>,
+        m_type: i32,
+        inline: &[u8],
+    ) -> PyResult<Sending> {
+        let (to, message) = (Address(to), message_of(m_type, inline)?);
+        let begun = self.enter(py, |bound| {
+            let begun = bound.endpoint.begin_send(to, &message, data);
+            begun.map_err(|error| Fault::from(error).with(to))
+        })?;
+        Ok(Sending { send: Mutex::new(Some(begun)), to })
+    }
+
+    /// Whether the receiver has taken the message.
+    fn _poll_send(&self, py: Python<'_>, sending: &Sending) -> PyResult<bool> {
+        self.enter(py, |bound| {
+            let mut send = sending.send.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(open) = send.as_mut() else { return Ok(true) };
+            let polled = bound.endpoint.poll_send(open);
+            if !matches!(polled, Ok(false)) {
+                *send = None;
+            }
+            polled.map_err(|error| Fault::from(error).with(sending.to))
+        })
+    }
+
+    fn _withdraw(&self, py: Python<'_>, sending: &Sending) -> PyResult<()> {
+        self.enter(py, |bound| {
+            let mut send = sending.send.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(open) = send.take() {
+                // Taken or not: the caller has given the message up.
+                let _ = bound.endpoint.withdraw(&open);
+            }
+            Ok(())
+        })
+    }
+
     #[pyo3(signature = (nbytes, *, to=None))]
     fn block(&self, py: Python<'_>, nbytes: u64, to: Option<i32>) -> PyResult<Block> {
         let to = to.map_or(ANY, Address);
@@ -479,7 +452,9 @@ impl Endpoint {
         let block = self.enter(py, |bound| {
             let accepted = bound.endpoint.accept_given(source, &name);
             accepted.map_err(|error| match error {
-                AreaError::PeerBroke(_) if bound.is_gone(source) => {
+                AreaError::PeerBroke(_)
+                    if bound.endpoint.has_area_of(&name) && bound.is_gone(source) =>
+                {
                     let text = format!(
                         "endpoint {source} died before its block was accepted, and the block \
                              is lost; look its name up again"

@@ -31,6 +31,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<endpoint::Endpoint>()?;
     module.add_class::<message::Message>()?;
     module.add_class::<endpoint::Pending>()?;
+    module.add_class::<endpoint::Sending>()?;
     module.add_class::<block::Block>()?;
     module.add_class::<block::Given>()?;
     module.add_function(wrap_pyfunction!(fork::_after_fork, module)?)?;

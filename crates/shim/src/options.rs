@@ -8,6 +8,8 @@ use std::os::fd::RawFd;
 
 /// `IP_BIND_ADDRESS_NO_PORT`.
 const IP_BIND_LATE: i32 = 24;
+/// `TCP_INQ`: each `recvmsg` tells how many bytes wait.
+const TCP_INQ: i32 = 36;
 
 /// Options that are right in the kernel alone.
 const HARMLESS: &[(i32, &[i32])] = &[
@@ -83,6 +85,17 @@ fn is_harmless(level: i32, name: i32, value: Option<i32>) -> bool {
     }
 }
 
+/// Before `setsockopt`: the error with which an option fails that only a connection of the kernel
+/// has. Programs go on without it: kernels before Linux 4.18 lack it too.
+#[must_use]
+pub fn refusal(fd: RawFd, level: i32, name: i32) -> Option<i32> {
+    // gRPC asks for it on each socket, to size its next buffer.
+    let is_refused = (level, name) == (libc::IPPROTO_TCP, TCP_INQ)
+        && !limits::are_on()
+        && matches!(descriptors::get(fd), Entry::Unknown | Entry::New { .. } | Entry::Socket(_));
+    is_refused.then_some(libc::ENOPROTOOPT)
+}
+
 /// Before `setsockopt`: pins the socket where the option needs it. `true` where the option is set
 /// already, so that the real call must not follow. `value` is the integer in the program's memory;
 /// it is asked only where the descriptor is, or may become, a socket of ours.
@@ -134,6 +147,15 @@ pub fn value_of(fd: RawFd, level: i32, name: i32, found: i32) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_option_that_streams_of_the_library_lack_is_refused() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        assert_eq!(refusal(fd, libc::IPPROTO_TCP, TCP_INQ), Some(libc::ENOPROTOOPT));
+        assert_eq!(refusal(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY), None);
+        assert_eq!(refusal(fd, libc::SOL_SOCKET, TCP_INQ), None);
+    }
 
     #[test]
     fn an_option_is_harmless_by_list_or_by_value() {

@@ -34,6 +34,7 @@ mod poll;
 mod private_group;
 mod process;
 mod process_copy;
+mod scheduling;
 mod signal_set;
 mod stream;
 mod user_ids;
@@ -83,6 +84,7 @@ pub use process::{
 };
 pub use process_copy::{copy_from_process, copy_to_process, has_memory};
 pub use rustix::io::Errno;
+pub use scheduling::{Scheduling, has_thread};
 pub use signal_set::{SignalSet, unblock_signals};
 pub use stream::{
     Datagram, Direction, ReceiveFlags, bind_datagrams, bound_path, connect_datagrams, has_hung_up,

@@ -17,6 +17,9 @@ use tokio::sync::Mutex;
 /// Names of one answer.
 const NAMES: usize = 1_000;
 
+/// Records of the log that a start asks for at once.
+const IN_FLIGHT: u32 = 64;
+
 /// A record of the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Change {
@@ -95,26 +98,32 @@ impl Names {
         // A predecessor's change may have come before this one.
         self.catch_up(&mut applied, at.saturating_add(1)).await?;
         // The record of the first attempt counts, not that of a repeat.
-        Ok(self.record(at).await?.before)
+        Ok(record(self.client.clone(), at).await?.before)
     }
 
     async fn catch_up(&self, applied: &mut u32, count: u32) -> Result<(), Fault> {
         while *applied < count {
-            let Change { name, entry, .. } = self.record(*applied).await?;
-            let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
-            match entry {
-                Some(entry) => entries.insert(name, entry),
-                None => entries.remove(&name),
-            };
-            *applied += 1;
+            let some = *applied..count.min(applied.saturating_add(IN_FLIGHT));
+            let asked = some.map(|block| tokio::spawn(record(self.client.clone(), block)));
+            for record in asked.collect::<Vec<_>>() {
+                let found = record.await.map_err(|error| Fault::new(error.to_string()))?;
+                let Change { name, entry, .. } = found?;
+                let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+                match entry {
+                    Some(entry) => entries.insert(name, entry),
+                    None => entries.remove(&name),
+                };
+                *applied += 1;
+            }
         }
         Ok(())
     }
+}
 
-    async fn record(&self, block: u32) -> Result<Change, Fault> {
-        match ask(&self.client, "cache", &BlockRequest::Read { file: NAME_LOG, block }).await? {
-            BlockAnswer::Bytes(Some(bytes)) => Postcard::decode(&bytes).map_err(Fault::new),
-            other => Err(Fault::new(format!("no record {block} in the log: {other:?}"))),
-        }
+/// A record of the log.
+async fn record(client: Client, block: u32) -> Result<Change, Fault> {
+    match ask(&client, "cache", &BlockRequest::Read { file: NAME_LOG, block }).await? {
+        BlockAnswer::Bytes(Some(bytes)) => Postcard::decode(&bytes).map_err(Fault::new),
+        other => Err(Fault::new(format!("no record {block} in the log: {other:?}"))),
     }
 }

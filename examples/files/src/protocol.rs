@@ -29,9 +29,20 @@ pub type FileId = ChangeId;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BlockRequest {
     /// Writes a block. The answer is `Done`.
-    Write { id: ChangeId, file: FileId, block: u32, bytes: Vec<u8> },
+    Write {
+        id: ChangeId,
+        file: FileId,
+        block: u32,
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
     /// Writes a block behind the last one of the file. The answer is `Done`.
-    Append { id: ChangeId, file: FileId, bytes: Vec<u8> },
+    Append {
+        id: ChangeId,
+        file: FileId,
+        #[serde(with = "serde_bytes")]
+        bytes: Vec<u8>,
+    },
     /// Removes a file. The answer is `Done`.
     Free { id: ChangeId, file: FileId },
     /// Reads a block. The answer is `Bytes`.
@@ -46,7 +57,7 @@ pub enum BlockAnswer {
     /// The change is on the disk; the block that it wrote.
     Done { block: u32 },
     /// The block, if there is one.
-    Bytes(Option<Vec<u8>>),
+    Bytes(#[serde(with = "serde_bytes")] Option<Vec<u8>>),
     /// The number of blocks.
     Count(u32),
     /// A later change of this client has been made: this one is a late copy.

@@ -69,6 +69,66 @@ fn a_stopped_daemon_blocks_no_other_task() {
     });
 }
 
+/// Polls a future until it ends, or until this task has slept twenty times beside it.
+async fn beside_ticks<T>(future: impl Future<Output = T>) -> Option<T> {
+    let ticks = async {
+        for _tick in 0..20 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        ended = future => Some(ended),
+        () = ticks => None,
+    }
+}
+
+#[test]
+fn with_a_stopped_daemon_calls_go_on_and_a_dropped_one_leaves_nothing() {
+    watchdog(60);
+    let fixture = NodeFixture::new("stopped");
+    let vm = fixture.vm("stopped");
+    let first = vm.bind(1).unwrap();
+    let mut server = vm.bind_additional(Some(3)).unwrap();
+    let mut silent = vm.bind_additional(Some(4)).unwrap();
+    let (to, to_silent, here) = (server.address(), silent.address(), first.address());
+    std::thread::spawn(move || {
+        while let Ok((request, bytes)) = server.receive_bytes(Source::Any, None) {
+            if request.is_request {
+                server.reply_bytes(request.message.source, 8, &bytes).unwrap();
+            }
+        }
+    });
+    silent.notify(here).unwrap();
+    run(async {
+        let mut me = AsyncEndpoint::open(first).await.unwrap();
+        assert!(me.receive(to_silent).await.unwrap().is_notification());
+        let bytes = vec![7; 1_000];
+        let called = while_stopped(&fixture, me.sendrec(to, &Message::new(7))).await;
+        assert_eq!(called.unwrap().m_type, 8);
+        let called = while_stopped(&fixture, me.sendrec_bytes(to, 7, bytes.clone())).await;
+        assert_eq!(called.unwrap().1, bytes);
+        let sent = while_stopped(&fixture, me.send(to, &Message::new(7), bytes.clone())).await;
+        sent.unwrap();
+        signals::stop(fixture.daemon_pid());
+        // Each of these waits without end, and other tasks go on.
+        assert!(beside_ticks(me.receive(Source::Any)).await.is_none());
+        assert!(beside_ticks(me.receive_bytes(to)).await.is_none());
+        assert!(beside_ticks(me.send(to_silent, &Message::new(7), bytes)).await.is_none());
+        assert!(beside_ticks(me.sendrec(to_silent, &Message::new(7))).await.is_none());
+        assert!(beside_ticks(me.name_locate("silent")).await.is_none());
+        assert!(beside_ticks(me.name_attach("name")).await.is_none());
+        assert!(beside_ticks(me.wait_name("silent")).await.is_none());
+        // What was dropped was withdrawn, and the endpoint works.
+        assert!(silent.try_receive(Source::Any).is_err());
+        signals::resume(fixture.daemon_pid());
+        silent.notify(here).unwrap();
+        assert!(me.receive(Source::Any).await.unwrap().is_notification());
+        assert_eq!(me.sendrec(to, &Message::new(7)).await.unwrap().m_type, 8);
+        silent.name_attach("silent").unwrap();
+        assert_eq!(me.wait_name("silent").await.unwrap(), to_silent);
+    });
+}
+
 #[test]
 fn a_second_notification_to_an_awaited_receive_stays_pending() {
     watchdog(60);

@@ -209,3 +209,49 @@ def test_a_send_copies_an_array_once(bind, monkeypatch):
     run(main())
     assert (got[0].array.numpy() == 1.0).all()
     assert len(copies) == 2
+
+
+def test_a_send_to_a_receiver_of_the_same_loop(bind):
+    async def main():
+        sender, receiver = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        bodies = [b"short", b"x" * 1000, b"y" * 300_000]
+        for first in (True, False):  # who begins to wait
+            for body in bodies:
+                parts = [receiver.receive(timeout=30), sender.send(receiver.address, body)]
+                done = await asyncio.gather(*(parts if first else reversed(parts)))
+                (message,) = [part for part in done if part is not None]
+                assert (message.data, message.is_request) == (body, False)
+        # Several tasks send to one peer, in turn.
+        sends = [sender.send(receiver.address, b"%d" % number) for number in range(50)]
+        sending = asyncio.gather(*sends)
+        taken = [(await receiver.receive(timeout=30)).data for _ in range(50)]
+        await sending
+        assert sorted(taken) == sorted(b"%d" % number for number in range(50))
+
+    run(main())
+
+
+def test_a_cancelled_send_is_withdrawn(bind):
+    async def main():
+        sender, receiver = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        with pytest.raises(m3ipc.TimedOut):
+            await sender.send(receiver.address, b"late", timeout=0.02)
+        task = asyncio.create_task(sender.send(receiver.address, b"cancelled"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        array = sender.endpoint.array(4, "f8")
+        array[...] = 7
+        task = asyncio.create_task(sender.send(receiver.address, array))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert list(np.asarray(array)) == [7] * 4, "it came back"
+        await asyncio.gather(sender.send(receiver.address, b"last"), receiver_takes(receiver))
+
+    async def receiver_takes(receiver):
+        assert (await receiver.receive(timeout=30)).data == b"last"
+
+    run(main())

@@ -276,6 +276,17 @@ public:
   /// M3_WAIT_ADAPTIVE, M3_WAIT_SPIN or M3_WAIT_BLOCK.
   result<void> set_wait(int wait) noexcept { return detail::done(m3_set_wait(wait)); }
 
+  /// The place among the senders that wait for a receiver, 0 to M3_PRIORITY_MAX.
+  result<void> set_priority(int priority) noexcept {
+    return detail::done(m3_set_priority(priority));
+  }
+  /// What was set, or what was taken over from a client if that is higher.
+  result<int> priority() noexcept { return number(m3_priority()); }
+  /// M3_INHERIT_NONE, M3_INHERIT_ORDER or M3_INHERIT_THREAD.
+  result<void> set_inheritance(int inheritance) noexcept {
+    return detail::done(m3_set_inheritance(inheritance));
+  }
+
 private:
   endpoint(int vm, int address) noexcept : vm_(vm), address_(address) {}
 

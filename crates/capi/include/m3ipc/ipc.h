@@ -484,6 +484,44 @@ int m3_sendrecv_T(int dst, m3_message *m, const struct iovec *out, int out_count
 int m3_set_wait(int wait);
 
 /*
+ * Sets the priority of the caller: its place among the senders that wait for a receiver.
+ *
+ * A receiver takes the messages of the highest priority first, and messages of one priority in the
+ * order of their arrival. After 32 messages that passed others it takes the oldest one. Messages
+ * that the caller posted before keep their place.
+ *
+ *   priority  0, as all other endpoints, to M3_PRIORITY_MAX
+ *
+ * Returns 0, or EMOLDRVSINIT, EMOLNOTBIND or EMOLNOTREADY, or:
+ *   EMOLBADRANGE  priority is out of range
+ * Never blocks.
+ */
+int m3_set_priority(int priority);
+
+/*
+ * Returns the priority of the caller: what it has set, or what it took over if that is higher; or
+ * EMOLDRVSINIT, EMOLNOTBIND or EMOLNOTREADY. Never blocks.
+ */
+int m3_priority(void);
+
+/*
+ * Chooses what the caller takes over from clients that wait for it or for its answer. The calls of
+ * an endpoint that takes something over are slower.
+ *
+ *   inheritance  M3_INHERIT_NONE    nothing; that of a new endpoint
+ *                M3_INHERIT_ORDER   the highest priority of a client, for the caller's own requests
+ *                M3_INHERIT_THREAD  the same, and the calling thread runs under SCHED_FIFO at that
+ *                                   priority until its answer. As a client, the caller also raises
+ *                                   such threads of servers of the same user while it waits.
+ *
+ * Returns 0, or EMOLDRVSINIT, EMOLNOTBIND or EMOLNOTREADY, or:
+ *   EMOLPERM   this thread may not run under SCHED_FIFO; the inheritance is as before
+ *   EMOLINVAL  inheritance is another number
+ * Never blocks.
+ */
+int m3_set_inheritance(int inheritance);
+
+/*
  * Reads the identity of the process that sent the message taken last.
  *
  *   peer  receives endpoint, VM, node, process id, user and group; the node vouches for all fields

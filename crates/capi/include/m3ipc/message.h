@@ -157,6 +157,11 @@ typedef struct m3_message {
 #define M3_WAIT_SPIN     1 /* polls, and never sleeps */
 #define M3_WAIT_BLOCK    2 /* sleeps at once */
 
+/* What an endpoint takes over from its clients: the argument of m3_set_inheritance. */
+#define M3_INHERIT_NONE   0 /* nothing */
+#define M3_INHERIT_ORDER  1 /* a place among other senders */
+#define M3_INHERIT_THREAD 2 /* the same, and a priority of the thread */
+
 /*
  * The report of a death is a notification of M3_SYSTEM (m3_watch). Its argument is the endpoint and
  * the code EMOLSRCDIED.

@@ -281,6 +281,24 @@ pub extern "C" fn m3_set_wait(wait: c_int) -> c_int {
     call(|| watch::set_wait(wait))
 }
 
+/// `m3_set_priority`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_set_priority(priority: c_int) -> c_int {
+    call(|| watch::set_priority(priority))
+}
+
+/// `m3_priority`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_priority() -> c_int {
+    call(watch::priority)
+}
+
+/// `m3_set_inheritance`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_set_inheritance(inheritance: c_int) -> c_int {
+    call(|| watch::set_inheritance(inheritance))
+}
+
 /// `m3_peer`: see `m3ipc/ipc.h`.
 ///
 /// # Safety

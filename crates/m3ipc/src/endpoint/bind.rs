@@ -155,5 +155,6 @@ fn attach(
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),
         trace: EndpointTrace::default(),
+        priorities: super::inheritance::Priorities::default(),
     })
 }

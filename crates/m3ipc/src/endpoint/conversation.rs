@@ -195,7 +195,7 @@ impl<'a> Conversation<'a> {
     pub(super) fn wake_in_any_wait(&mut self) {
         self.ring_or_wake(match self.peer.mode() {
             WaitMode::Awake => WakeAction::None,
-            WaitMode::OnLinks(_) => WakeAction::WakeWord,
+            WaitMode::OnLinks(_) | WaitMode::OnLinksForRaises(_) => WakeAction::WakeWord,
             WaitMode::AtDoorbell(_) | WaitMode::AtDoorbellForTakes => WakeAction::Doorbell,
         });
     }

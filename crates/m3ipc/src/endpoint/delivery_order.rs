@@ -1,11 +1,12 @@
 //! The order of deliveries: when messages and notifications may pass each other.
 //!
-//! Notifications come before messages, and messages in the order of their arrival. Three bounds
-//! keep every sender in reach:
+//! Notifications come before messages, and messages of one priority in the order of their arrival.
+//! Four bounds keep every sender in reach:
 //!
 //! | bound | so that |
 //! |---|---|
 //! | [`REPEATED_NOTIFICATIONS_MAX`] | a peer that notifies without end lets messages through |
+//! | [`PASSES_MAX`] | a peer that claims a high priority delays others by so many messages |
 //! | [`UNORDERED_MAX`] | a sole sender does not hide others |
 //! | [`TICKS_PER_FULL_POLL`] | a cleared bit of the ready bitmap delays its victim only |
 
@@ -15,6 +16,8 @@ const TICKS_PER_FULL_POLL: u64 = 100_000_000;
 /// A peer that notifies without end delivers at most so many notifications before a message of
 /// another peer.
 const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
+/// Messages that pass others by their priority before the oldest message is the next one.
+const PASSES_MAX: u32 = 32;
 /// Messages that pass beside the queue before the clock is read. It tells whether all links must be
 /// polled.
 const UNORDERED_MAX: u32 = 64;
@@ -36,6 +39,8 @@ pub(super) struct DeliveryOrder {
     /// Notifications delivered out of slot order since the last message.
     repeated_notifications: u32,
     latest_notified_slot: i32,
+    /// Messages that passed others by their priority since another one was taken.
+    passes: u32,
     /// The slot of the last notification that was delivered in round-robin order.
     round_robin_slot: i32,
 }
@@ -50,6 +55,7 @@ impl Default for DeliveryOrder {
             directed: 0,
             repeated_notifications: 0,
             latest_notified_slot: i32::MIN,
+            passes: 0,
             round_robin_slot: i32::MIN,
         }
     }
@@ -123,6 +129,20 @@ impl DeliveryOrder {
     pub(super) fn note_message(&mut self) {
         self.repeated_notifications = 0;
         self.latest_notified_slot = i32::MIN;
+    }
+
+    /// Whether the oldest message must be the next one. Notes that it is.
+    pub(super) fn is_passing_due(&mut self) -> bool {
+        let is_due = self.passes >= PASSES_MAX;
+        if is_due {
+            self.passes = 0;
+        }
+        is_due
+    }
+
+    /// Notes that a message was chosen, and whether it passes others by its priority.
+    pub(super) fn note_priority(&mut self, passes: bool) {
+        self.passes = if passes { self.passes + 1 } else { 0 };
     }
 
     /// Notes that a notification of this slot was taken out of the queue.

@@ -213,6 +213,7 @@ impl Endpoint {
             || self.payloads.is_busy()
             || self.areas.is_busy()
             || self.inbox.timers().is_armed()
+            || self.priorities.inherits()
     }
 }
 

@@ -102,6 +102,27 @@ impl Endpoint {
         Ok(self.accept_block(from, &claimed, DaemonLimit::default_from_now())?)
     }
 
+    /// Whether this is the name of a block in an area that is attached here. Then the death of the
+    /// giver may be the reason why the block cannot be [accepted](Self::accept_given).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// # let area = client.create_area(&AreaConfig::pair(1 << 20, server.address()))?;
+    /// # let block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// let given = client.give_block(server.address(), block)?;
+    /// assert!(client.has_area_of(&given.name()));
+    /// assert!(!server.has_area_of(&given.name()), "not attached yet");
+    /// assert!(!client.has_area_of(b"32 bytes, but no name of a block"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn has_area_of(&self, name: &[u8; BLOCK_NAME_BYTES]) -> bool {
+        let claimed = ClaimedBlockName::decode(name);
+        claimed.is_some_and(|name| self.areas.get(name.area()).is_some())
+    }
+
     /// Takes back a given block that was not accepted; `None` if it was accepted, or its allocator
     /// member died.
     ///

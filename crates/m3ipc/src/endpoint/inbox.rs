@@ -3,7 +3,8 @@
 //! Peers publish in their own links. The inbox decides which links to poll: the hot set (the links
 //! that sent last), the links in the ready bitmap, and at intervals all links. A sender's stamp
 //! counts only between the last take from that sender and now, so no sender can move itself
-//! forward.
+//! forward. A sender that claims a priority comes before others, within the bound of
+//! [`super::delivery_order`].
 
 use super::daemon_notifications::{DaemonNotification, DaemonNotifications};
 use super::delivery_order::DeliveryOrder;
@@ -32,12 +33,19 @@ pub(super) enum NextNotification {
     OnLink(u32),
 }
 
+/// The queue entry of a message: its priority; then stamp for the order, link, stamp as the sender
+/// gave it.
+type Entry = (u8, Reverse<(u64, u32, u64)>);
+
+/// The priority of a message that others have passed too often.
+const PASSED: u8 = u8::MAX;
+
 /// Arrivals that were found and not taken, and the facts about what was taken last.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// Messages: stamp for the order, link, stamp as the sender gave it. An entry may be stale; the
+    /// Messages. An entry may be stale, or one of several of a message whose priority rose; the
     /// link decides.
-    messages: BinaryHeap<Reverse<(u64, u32, u64)>>,
+    messages: BinaryHeap<Entry>,
     /// Notifications: slot and link, so that the lowest slot comes first.
     notifications: BTreeSet<(i32, u32)>,
     /// Notifications that came through the daemon.
@@ -68,11 +76,11 @@ impl Inbox {
             peer.marks().set_notification(true);
             self.notifications.insert((peer.address().slot(), index));
         }
-        if !peer.marks().has_message()
+        // Of a message that waits, only a higher priority makes another entry.
+        if (!peer.marks().has_message() || peer.priority() > peer.marks().priority())
             && let Some(arrival) = peer.poll()
         {
-            peer.marks().set_message(true);
-            self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
+            self.messages.push(entry(peer, index, arrival.stamp));
         }
     }
 
@@ -202,7 +210,30 @@ impl Inbox {
         above.or(self.notifications.first()).copied()
     }
 
-    /// The link with the oldest message that `wanted` accepts.
+    /// The highest priority of a message that waits.
+    pub(super) fn highest_priority(&self, peers: &mut Peers) -> u8 {
+        let mut highest = 0;
+        for (_, Reverse((_, index, _))) in &self.messages {
+            if let Some(peer) = peers.claimed(*index)
+                && peer.priority() > highest
+                && peer.poll().is_some()
+            {
+                highest = peer.priority();
+            }
+        }
+        highest
+    }
+
+    /// Lets the oldest message be the next one.
+    #[cold]
+    fn advance_oldest(&mut self) {
+        // Of reversed ages the highest one is the oldest.
+        if let Some(oldest) = self.messages.iter().map(|(_, age)| *age).max() {
+            self.messages.push((PASSED, oldest));
+        }
+    }
+
+    /// The link with the oldest message of the highest priority that `wanted` accepts.
     #[inline]
     pub(super) fn next_message(
         &mut self,
@@ -214,7 +245,10 @@ impl Inbox {
         // Bounds the polls: a sender that replaces its message again and again gets no more of
         // them.
         let mut polls_left = 2 * self.messages.len();
-        while let Some(Reverse((stamp, index, given))) = self.messages.pop() {
+        if self.order.is_passing_due() {
+            self.advance_oldest();
+        }
+        while let Some((priority, Reverse((stamp, index, given)))) = self.messages.pop() {
             let Some(peer) = peers.claimed(index) else { continue };
             if !peer.marks().has_message() {
                 continue;
@@ -224,14 +258,16 @@ impl Inbox {
                 // The message of the entry was withdrawn, or taken by a receive from this peer;
                 // this message is later.
                 Some(arrival) if arrival.stamp != given && polls_left > 0 => {
-                    self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
+                    self.messages.push(entry(peer, index, arrival.stamp));
                 }
                 Some(arrival) if wanted(&arrival) => {
                     peer.marks().set_message(false);
+                    let passes = priority != 0 && priority != PASSED && !self.messages.is_empty();
+                    self.order.note_priority(passes);
                     found = Some((index, arrival));
                     break;
                 }
-                Some(_) => put_back.push(Reverse((stamp, index, given))),
+                Some(_) => put_back.push((priority, Reverse((stamp, index, given)))),
                 None => peer.marks().set_message(false),
             }
         }
@@ -345,7 +381,9 @@ impl Inbox {
     }
 }
 
-/// The queue entry of a message.
-fn entry(peer: &mut Peer, index: u32, given: u64) -> (u64, u32, u64) {
-    (peer.marks().bound(given), index, given)
+/// The queue entry of a message, which its peer is marked to have.
+fn entry(peer: &mut Peer, index: u32, given: u64) -> Entry {
+    let priority = peer.priority();
+    peer.marks().add_message(priority);
+    (priority, Reverse((peer.marks().bound(given), index, given)))
 }

@@ -47,6 +47,7 @@ mod handover;
 mod held;
 mod hot_set;
 mod inbox;
+mod inheritance;
 mod interruption;
 mod membership;
 mod missing_links;
@@ -61,6 +62,7 @@ mod peer_copies;
 mod peers;
 mod pending;
 mod pending_send;
+mod priority;
 mod pulse;
 mod queries;
 #[cfg(feature = "tokio")]
@@ -95,6 +97,7 @@ pub use call::Call;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
 pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
+pub use inheritance::Inheritance;
 pub use pending::PendingRequest;
 pub use pending_send::PendingSend;
 #[cfg(feature = "tokio")]
@@ -113,6 +116,7 @@ use conversation::Conversation;
 use daemon_session::DaemonSession;
 use fast_calls::FastCalls;
 use inbox::Inbox;
+use inheritance::Priorities;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::WaitStrategy;
 use membership::Membership;
@@ -151,6 +155,7 @@ pub struct Endpoint {
     areas: AttachedAreas,
     payloads: payload_state::Payloads,
     trace: EndpointTrace,
+    priorities: Priorities,
 }
 
 impl Endpoint {
@@ -302,6 +307,9 @@ impl Endpoint {
         if is_denied {
             return Err(Code::TrapDenied.into());
         }
+        if self.priorities.inherits() {
+            self.inherit();
+        }
         Ok(())
     }
 }
@@ -310,6 +318,7 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         // A child by fork has no mapping of the pages, and the endpoint belongs to its parent.
         if self.membership.is_original() && !self.membership.has_left() && !self.drop_return() {
+            self.end_inheritance();
             crate::observe::unbound(self.membership.vm(), self.membership.address());
             m3ipc_sys::pause_point("client.before_unbind");
             let request = self.membership.unbind_request();

@@ -37,11 +37,13 @@ impl PageSets {
         1 + self.later.len()
     }
 
-    /// Adds the pages of a new daemon. Peers of new links see the same mode as those of old ones:
-    /// the endpoint may be armed, or have announced a sleep.
+    /// Adds the pages of a new daemon. Peers of new links see the same mode as those of old ones
+    /// (the endpoint may be armed, or have announced a sleep) and the same priority.
     pub(super) fn add(&mut self, page_set: PageSet) {
         let former = self.later.last().unwrap_or(&self.first);
         page_set.status.set_mode(former.status.mode());
+        page_set.status.set_priority(former.status.priority());
+        page_set.status.set_thread(former.status.thread());
         self.later.push(page_set);
     }
 

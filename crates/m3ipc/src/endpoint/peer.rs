@@ -100,6 +100,17 @@ impl Peer {
         self.status.cpu()
     }
 
+    /// The priority that the peer claims.
+    #[inline]
+    pub(super) fn priority(&self) -> u8 {
+        self.status.priority()
+    }
+
+    /// The thread that, as the peer claims, takes over the priorities of clients; 0 for none.
+    pub(super) fn inheriting_thread(&self) -> u32 {
+        self.status.thread()
+    }
+
     /// The messages that may pass now.
     #[inline(always)]
     pub(super) fn admission(&self) -> &Admission {

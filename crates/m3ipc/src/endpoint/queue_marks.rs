@@ -5,6 +5,8 @@
 pub(super) struct QueueMarks {
     has_message: bool,
     has_notification: bool,
+    /// The highest priority of an entry of the present message in the inbox.
+    priority: u8,
     /// The time of the last take from this peer: no later message can be older.
     earliest_stamp: u64,
 }
@@ -14,6 +16,18 @@ impl QueueMarks {
     #[inline]
     pub(super) fn has_message(&self) -> bool {
         self.has_message
+    }
+
+    /// Notes that the inbox has a message of this peer, with this priority.
+    #[inline]
+    pub(super) fn add_message(&mut self, priority: u8) {
+        (self.has_message, self.priority) = (true, priority);
+    }
+
+    /// The priority of the message in the inbox.
+    #[inline]
+    pub(super) fn priority(&self) -> u8 {
+        self.priority
     }
 
     /// Notes whether the inbox has a message of this peer.

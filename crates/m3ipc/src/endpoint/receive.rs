@@ -413,7 +413,7 @@ impl Endpoint {
 
     /// Polls the links that may have arrivals.
     #[inline]
-    fn collect(&mut self) {
+    pub(super) fn collect(&mut self) {
         self.inbox.poll_hot(&mut self.peers);
         for ready_bitmap in self.waiter.pages().ready_bitmaps() {
             self.inbox.poll_ready(&mut self.peers, ready_bitmap);

@@ -245,6 +245,9 @@ impl Endpoint {
             self.note_answer(index, outgoing);
             self.ring_again();
             self.session.page().count(Counter::Sent);
+            if self.priorities.inherits() {
+                self.inherit();
+            }
         }
         Ok(answer)
     }

@@ -344,9 +344,9 @@ impl Endpoint {
     fn grace_of(&self, peer: &Peer, just_woken: bool) -> Deadline {
         let wakes = match peer.mode() {
             WaitMode::Awake => just_woken,
-            WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
-                source == ANY || source == self.membership.address()
-            }
+            WaitMode::OnLinks(source)
+            | WaitMode::OnLinksForRaises(source)
+            | WaitMode::AtDoorbell(source) => source == ANY || source == self.membership.address(),
             WaitMode::AtDoorbellForTakes => true,
         };
         let grace_ns = if wakes { ASLEEP_GRACE_NS } else { AWAKE_GRACE_NS };

@@ -372,6 +372,9 @@ impl Endpoint {
                 endpoint.peers.get(index).check(Code::DstDied)?;
                 endpoint.check_refusal(index, posted)?;
                 endpoint.peers.get(index).check_crossing(posted, deadline)?;
+                if endpoint.priorities.inherits() {
+                    endpoint.inherit_for(index);
+                }
                 Ok(None)
             });
             match waited {

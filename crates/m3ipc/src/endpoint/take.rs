@@ -72,6 +72,10 @@ impl Endpoint {
         })?;
         self.ring_again();
         if let Some(incoming) = &taken {
+            if self.priorities.inherits() && incoming.kind == MessageKind::Request {
+                self.note_client(index);
+                self.inherit();
+            }
             self.inbox.note_taken(identity, incoming.kind.into());
             self.session.page().count(Counter::Received);
             self.areas.forget_incoming();

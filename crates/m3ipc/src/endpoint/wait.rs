@@ -81,7 +81,7 @@ impl Sleeper for SleepStep<'_> {
         let words = if self.on_doorbell {
             WakeWords::none()
         } else {
-            self.endpoint.words(self.sleep_state.target.index)
+            self.endpoint.words(self.sleep_state.target)
         };
         (words, self.endpoint.session.events_seen())
     }
@@ -284,6 +284,8 @@ impl Endpoint {
         }
         let mode = if on_doorbell {
             WaitMode::AtDoorbell(sleep_state.target.peer)
+        } else if self.wakes_for_raises(&sleep_state.target) {
+            WaitMode::OnLinksForRaises(sleep_state.target.peer)
         } else {
             WaitMode::OnLinks(sleep_state.target.peer)
         };
@@ -321,13 +323,19 @@ impl Endpoint {
             self.session.page().set_blocked(WaitCall::Await, sleep_state.target.peer);
         }
         let SleepState { target, since_ns, tid, .. } = *sleep_state;
+        if self.priorities.lends()
+            && let (WaitCall::SendRec | WaitCall::Await, Some(index)) = (target.verb, target.index)
+        {
+            self.lend_priority(index);
+        }
         self.session.begin_sleep(target.verb, target.peer, since_ns, tid);
     }
 
     /// The values of the words to sleep on.
-    fn words(&self, index: Option<u32>) -> WakeWords {
+    fn words(&self, target: WaitTarget) -> WakeWords {
         let mut words = WakeWords::none();
-        match index {
+        let for_raises = self.wakes_for_raises(&target);
+        match target.index {
             Some(index) => {
                 words.push(index, self.own_wake_word_of(index));
                 // A requester of a copy wakes this endpoint over its own link, whatever the wait is
@@ -338,6 +346,10 @@ impl Endpoint {
                         words.push(*other, peer.link().own_wake_word());
                     }
                 });
+                if for_raises {
+                    let others = self.peers.indexes().filter(|other| *other != index);
+                    others.for_each(|other| words.push(other, self.own_wake_word_of(other)));
+                }
             }
             None => self
                 .peers
@@ -345,6 +357,14 @@ impl Endpoint {
                 .for_each(|index| words.push(index, self.own_wake_word_of(index))),
         }
         words
+    }
+
+    /// Whether a sleep until an answer ends for other clients too: this endpoint takes over their
+    /// priorities.
+    fn wakes_for_raises(&self, target: &WaitTarget) -> bool {
+        self.priorities.inherits()
+            && matches!(target.verb, WaitCall::SendRec | WaitCall::Await)
+            && target.index.is_some()
     }
 
     fn own_wake_word_of(&self, index: u32) -> &AtomicU32 {

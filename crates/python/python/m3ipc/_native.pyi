@@ -12,8 +12,8 @@ from .codec import Codec
 _T = TypeVar("_T")
 
 __all__ = [
-    "ANY", "MAX_BYTES", "Block", "Endpoint", "Given", "Message", "Node", "Pending", "Vm",
-    "__version__", "_after_fork",
+    "ANY", "MAX_BYTES", "Block", "Endpoint", "Given", "Message", "Node", "Pending", "Sending",
+    "Vm", "__version__", "_after_fork",
 ]
 __version__: str
 ANY: int
@@ -129,6 +129,10 @@ class Message:
 @final
 class Pending:
     """A request in parts. `AsyncEndpoint` uses it."""
+
+@final
+class Sending:
+    """A message in parts. `AsyncEndpoint` uses it."""
 
 @final
 class Endpoint:
@@ -268,6 +272,9 @@ class Endpoint:
     def _begin(self, to: int, data: bytes, m_type: int, inline: bytes) -> Pending: ...
     def _poll(self, pending: Pending) -> Message | None: ...
     def _abandon(self, pending: Pending) -> None: ...
+    def _begin_send(self, to: int, data: bytes, m_type: int, inline: bytes) -> Sending: ...
+    def _poll_send(self, sending: Sending) -> bool: ...
+    def _withdraw(self, sending: Sending) -> None: ...
     def _take_back_into(self, given: Given, into: Block) -> bool: ...
     def _with_block(
         self, how: str, to: int, block: Block, m_type: int, timeout: float | None

@@ -27,7 +27,7 @@ from ._native import Block, Endpoint, Message
 from .codec import Codec
 from .errors import Error, WouldBlock, _make
 
-# The pauses of a send and of a look-up, in seconds: neither has a descriptor to wait for.
+# The pauses of a look-up and of a send of a block, in seconds: no descriptor tells their end.
 _PAUSE_FIRST, _PAUSE_MAX = 0.0005, 0.02
 
 
@@ -121,32 +121,51 @@ class AsyncEndpoint:
         timeout: float | None = None,
         codec: Codec | None = None,
     ) -> None:
-        """Sends a message, and returns when the peer has taken it."""
+        """Sends a message, and returns when the peer has taken it.
+
+        The receiver may be a task of the same loop, unless the body is a `Block`: a receiver of
+        that is another thread or process.
+        """
+        turn = self._turns.setdefault(to, asyncio.Lock())
         try:
-            async with asyncio.timeout(timeout):
-                await self._send(to, body, type, codec)
+            async with asyncio.timeout(timeout), turn:
+                if isinstance(body, Block):
+                    await self._send_block(to, body, type)
+                else:
+                    await self._send(to, body, type, codec)
         except TimeoutError as error:
             raise self._late(error, "send", to) from None
 
     async def _send(self, to: int, body: Any, m_type: int, codec: Codec | None) -> None:
-        endpoint, pause = self.endpoint, _PAUSE_FIRST
-        is_block = isinstance(body, Block)
-        # Once for all attempts: an array is copied into a block here.
-        data, inline, given = _bodies.encode(endpoint, to, None if is_block else body, codec)
+        endpoint = self.endpoint
+        data, inline, given = _bodies.encode(endpoint, to, body, codec)
         try:
-            while True:
-                try:
-                    if is_block:
-                        endpoint._with_block("send", to, body, m_type, 0)
-                    else:
-                        endpoint._send(to, data, m_type, 0, inline)
-                    return
-                except WouldBlock:
-                    await asyncio.sleep(pause)
-                pause = min(pause * 2, _PAUSE_MAX)
+            sending = endpoint._begin_send(to, data, m_type, inline)
+            try:
+                while not endpoint._poll_send(sending):
+                    await self._ready()
+            except BaseException:
+                self._withdraw(sending)
+                raise
         except BaseException:
             _bodies.take_back(endpoint, given)
             raise
+
+    def _withdraw(self, sending: Any) -> None:
+        try:
+            self.endpoint._withdraw(sending)
+        except Error:  # the endpoint is gone, and the message with it
+            pass
+
+    async def _send_block(self, to: int, block: Block, m_type: int) -> None:
+        pause = _PAUSE_FIRST
+        while True:
+            try:
+                self.endpoint._with_block("send", to, block, m_type, 0)
+                return
+            except WouldBlock:
+                await asyncio.sleep(pause)
+            pause = min(pause * 2, _PAUSE_MAX)
 
     async def locate(self, name: str, *, timeout: float | None = None) -> int:
         """Waits until an endpoint has the name. Returns its address."""

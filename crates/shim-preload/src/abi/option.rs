@@ -5,6 +5,7 @@
 //! only where the option may concern a socket of ours, and where it is readable.
 #![allow(unsafe_code)]
 
+use super::errno;
 use crate::next;
 use core::ffi::{c_int, c_void};
 use libc::socklen_t;
@@ -29,6 +30,9 @@ pub unsafe extern "C-unwind" fn setsockopt(
     value: *const c_void,
     length: socklen_t,
 ) -> c_int {
+    if let Some(code) = options::refusal(fd, level, name) {
+        return errno::fail(code);
+    }
     // SAFETY: setsockopt(2) gets `length` bytes.
     let integer = || unsafe { integer(value, length) };
     if options::setting(fd, level, name, integer) {

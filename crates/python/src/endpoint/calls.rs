@@ -1,0 +1,87 @@
+//! Calls, receives and replies with bodies of bytes, and replies with any body.
+
+use super::body::{message_of, raw, refuse};
+use super::owned::Owned;
+use super::{Endpoint, of_receive, reply_by};
+use crate::error::Fault;
+use crate::message::{Delivery, Message, bodies};
+use crate::timeout::of_seconds;
+use m3ipc::{Address, LONG_MAX_BYTES, Source, Timeout};
+use pyo3::prelude::*;
+
+impl Endpoint {
+    /// Sends a reply.
+    pub(super) fn reply(
+        slf: &Bound<'_, Self>,
+        to: i32,
+        body: Option<&Bound<'_, PyAny>>,
+        m_type: i32,
+        inline: Option<&[u8]>,
+    ) -> PyResult<()> {
+        match raw(body) {
+            Some(bytes) => {
+                slf.get().reply_raw(slf.py(), to, bytes, m_type, inline.unwrap_or_default())
+            }
+            None => {
+                refuse(inline)?;
+                let reply = bodies!(slf.py(), "reply")?;
+                reply.call1((slf, to, body, m_type)).map(drop)
+            }
+        }
+    }
+
+    pub(super) fn reply_raw(
+        &self,
+        py: Python<'_>,
+        to: i32,
+        bytes: &[u8],
+        m_type: i32,
+        inline: &[u8],
+    ) -> PyResult<()> {
+        let (to, message) = (Address(to), message_of(m_type, inline)?);
+        let reply = |bound: &mut Owned| {
+            let answered = bound.endpoint.reply_long(to, &message, bytes);
+            answered.map_err(|error| Fault::from(error).with(to))
+        };
+        // A longer payload may need memory, and a copy that takes a while.
+        if bytes.len() <= LONG_MAX_BYTES { self.enter_quick(reply) } else { self.enter(py, reply) }
+    }
+
+    pub(super) fn call_raw(
+        slf: &Bound<'_, Self>,
+        to: i32,
+        bytes: &[u8],
+        m_type: i32,
+        timeout: Option<f64>,
+        inline: &[u8],
+    ) -> PyResult<Message> {
+        let (to, limit) = (Address(to), of_seconds(timeout)?);
+        let message = message_of(m_type, inline)?;
+        let (answer, data, block) = slf.get().enter(slf.py(), |bound| {
+            let called = bound.endpoint.sendrec_long_bytes(to, &message, bytes, limit);
+            let (answer, data) = called.map_err(|error| Fault::from(error).with(to))?;
+            Ok((answer, data, bound.endpoint.take_block()))
+        })?;
+        Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block)
+    }
+
+    pub(super) fn receive_within(
+        slf: &Bound<'_, Self>,
+        source: Option<i32>,
+        limit: Timeout,
+    ) -> PyResult<Message> {
+        let source = source.map_or(Source::Any, |source| Source::from(Address(source)));
+        let (received, data, block) = slf.get().enter(slf.py(), |bound| {
+            let received = bound.endpoint.receive_bytes(source, limit);
+            let (received, data) = received.map_err(|error| of_receive(error, source))?;
+            Ok((received, data, bound.endpoint.take_block()))
+        })?;
+        Message::of(
+            (slf.as_any(), reply_by),
+            received.message,
+            &data,
+            Delivery::of(&received),
+            block,
+        )
+    }
+}
