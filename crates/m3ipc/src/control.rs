@@ -2,7 +2,6 @@
 
 mod connect;
 mod fail;
-mod frame_buffer;
 mod limit;
 mod open_requests;
 mod silence;
@@ -16,13 +15,13 @@ pub(crate) use open_requests::{OpenRequest, RequestState};
 use crate::daemon;
 use crate::error::Fail;
 use connect::connect_or_start;
-use fail::{daemon_gone, no_descriptors};
-use frame_buffer::FrameBuffer;
+use fail::{daemon_gone, no_descriptors, no_memory};
 use m3ipc_abi::Code;
 use m3ipc_link::LinkSide;
 use m3ipc_sys::{Errno, ParentOnlyFd};
 use m3ipc_wire::{
-    AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, Reply, Request, VERSION,
+    AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, REPLY_MAX_BYTES, Reply, Request,
+    VERSION,
 };
 use open_requests::OpenRequests;
 use std::collections::VecDeque;
@@ -82,6 +81,15 @@ pub(crate) struct LateArea {
 enum OnSignal {
     Stop,
     GoOn,
+}
+
+/// Makes room for a frame of this length.
+fn make_room(frame: &mut Vec<u8>, bytes: usize) -> Result<(), Errno> {
+    let bytes = bytes.min(REPLY_MAX_BYTES);
+    frame.clear();
+    frame.try_reserve_exact(bytes).map_err(|_full| Errno::NOMEM)?;
+    frame.resize(bytes, 0);
+    Ok(())
 }
 
 impl Control {
@@ -366,12 +374,18 @@ impl Control {
 
     /// Reads one frame, if there is one. Returns a reply; queues an event.
     fn read(&mut self) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
-        let mut buffer = FrameBuffer::take()?;
+        // An endpoint sleeps most of the time, so it keeps no memory for frames.
+        let mut frame = Vec::new();
         let mut is_reset = false;
         let packet = loop {
-            match m3ipc_sys::receive_packet(&self.socket, &mut buffer.0, false, true) {
+            let received = m3ipc_sys::next_packet_bytes(&self.socket).and_then(|bytes| {
+                make_room(&mut frame, bytes)?;
+                m3ipc_sys::receive_packet(&self.socket, &mut frame, false, true)
+            });
+            match received {
                 Ok(packet) => break packet,
                 Err(Errno::INTR) => {}
+                Err(Errno::NOMEM) => return Err(no_memory()),
                 Err(Errno::AGAIN) => return Ok(None),
                 // The kernel reports a reset once, ahead of the frames from before it.
                 Err(Errno::CONNRESET) if !std::mem::replace(&mut is_reset, true) => {}
@@ -381,7 +395,7 @@ impl Control {
         if packet.bytes == 0 {
             return Err(daemon_gone());
         }
-        let frame = m3ipc_wire::decode(&buffer.0[..packet.bytes]);
+        let frame = m3ipc_wire::decode(&frame[..packet.bytes]);
         // An event without its descriptors is still worth its content; its user asks for them
         // again.
         if packet.truncated && self.open.is_empty() && matches!(frame, Ok(FromDaemon::Reply(_))) {
@@ -426,7 +440,7 @@ impl Control {
     /// The next event, if there is one. Never waits.
     pub(crate) fn next_event(&mut self) -> Result<Option<EventFrame>, Fail> {
         loop {
-            if let Some(event) = self.events.pop_front() {
+            if let Some(event) = self.next_buffered_event() {
                 self.activity += 1;
                 return Ok(Some(event));
             }
@@ -466,9 +480,14 @@ impl Control {
         }
     }
 
-    /// The next event that was read before, together with a reply.
+    /// The next event that was read before. An endpoint has no event most of the time, so an empty
+    /// queue keeps no memory.
     pub(crate) fn next_buffered_event(&mut self) -> Option<EventFrame> {
-        self.events.pop_front()
+        let event = self.events.pop_front();
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
+        }
+        event
     }
 
     /// Whether events were read that nobody has taken.

@@ -14,8 +14,8 @@ use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-    accept_with, bind, connect as connect_to, listen as listen_on, recvmsg, sendmsg, socket_with,
-    sockopt,
+    accept_with, bind, connect as connect_to, listen as listen_on, recv, recvmsg, sendmsg,
+    socket_with, sockopt,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -164,6 +164,19 @@ pub fn send_packet(
     let flags = if wait { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::DONTWAIT };
     let sent = sendmsg(socket, &[IoSlice::new(frame)], &mut control, flags)?;
     if sent == frame.len() { Ok(()) } else { Err(Errno::MSGSIZE) }
+}
+
+/// The length of the packet that a receive takes next, in bytes; 0 if the peer is gone. Never
+/// waits.
+///
+/// # Errors
+/// `AGAIN`, `INTR`, `CONNRESET`.
+///
+/// # Source
+/// recv(2), `MSG_PEEK` and `MSG_TRUNC`
+pub fn next_packet_bytes(socket: impl AsFd) -> Result<usize, Errno> {
+    let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
+    recv(socket, &mut [0; 1], flags).map(|(_first, bytes)| bytes)
 }
 
 /// Receives one packet into `buffer`. Without `take_fds`, the kernel drops the packet's

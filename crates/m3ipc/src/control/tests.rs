@@ -111,3 +111,18 @@ fn a_reset_hides_no_event_from_before_it() {
         assert!(control.is_closed());
     }
 }
+
+#[test]
+fn frames_of_all_lengths_are_read_whole_and_leave_no_memory_behind() {
+    let (mut control, daemon) = pair("lengths");
+    for length in [0, 1, 1_000, REPLY_MAX_BYTES - 16] {
+        let reply = Reply::Unreachable("x".repeat(length));
+        for frame in [died(7), m3ipc_wire::encode(&FromDaemon::Reply(reply.clone()))] {
+            m3ipc_sys::send_packet(&daemon, &frame, &[], false).expect("room");
+        }
+        assert_eq!(control.request(&Request::NodeInfo).expect("an answer").0, reply);
+        assert_eq!(next_request(&daemon), Request::NodeInfo);
+        let event = control.next_event().expect("it is open").expect("an event").0;
+        assert_eq!((event, control.events.capacity()), (DaemonEvent::Died(7), 0));
+    }
+}
