@@ -20,6 +20,17 @@ use std::os::fd::OwnedFd;
 /// Attempts of a step if the daemon dies during each of them.
 pub(super) const TRIES: u32 = 20;
 
+/// What a look for the reply to an open request found.
+#[derive(Debug)]
+pub(super) enum ReplyLook {
+    /// The reply.
+    Came(Result<Reply, Fail>),
+    /// Nothing yet.
+    NotYet(OpenRequest),
+    /// The daemon of the request is gone.
+    Gone,
+}
+
 /// The failure of a step whose daemon dies each time.
 pub(super) fn no_daemon() -> Fail {
     Fail::new(Code::NotConn, "the node daemon dies again and again; see its log")
@@ -131,25 +142,45 @@ impl Endpoint {
                 return Ok(Some(index));
             }
             let Some(open) = self.open_contact(peer, give_ns)? else {
-                if self.session.returns().is_under_way() {
-                    self.session.returns_mut().check()?;
+                if self.is_returning()? {
                     return Ok(None);
                 }
                 continue;
             };
-            // The look for a close reads frames, so it comes before the look for the reply.
-            let is_closed = self.session.control_mut().is_closed();
-            match self.session.control_mut().poll(&open) {
-                RequestState::Open if is_closed => self.reattach_soon(),
-                RequestState::Open => {
+            match self.look_for_reply(open) {
+                ReplyLook::NotYet(open) => {
                     self.claims.keep_contact(peer, open);
                     return Ok(None);
                 }
-                RequestState::Lost => {}
-                RequestState::Ended(reply) => self.contact_ended(peer, reply)?,
+                ReplyLook::Gone => {}
+                ReplyLook::Came(reply) => self.contact_ended(peer, reply)?,
             }
         }
         Err(no_daemon())
+    }
+
+    /// Whether the endpoint is on its way to a new daemon.
+    pub(super) fn is_returning(&mut self) -> Result<bool, Fail> {
+        let is_under_way = self.session.returns().is_under_way();
+        if is_under_way {
+            self.session.returns_mut().check()?;
+        }
+        Ok(is_under_way)
+    }
+
+    /// Looks for the reply to an open request. Never waits.
+    pub(super) fn look_for_reply(&mut self, open: OpenRequest) -> ReplyLook {
+        // The look for a close reads frames, so it comes before the look for the reply.
+        let is_closed = self.session.control_mut().is_closed();
+        match self.session.control_mut().poll(&open) {
+            RequestState::Ended(reply) => ReplyLook::Came(reply),
+            RequestState::Lost => ReplyLook::Gone,
+            RequestState::Open if is_closed => {
+                self.reattach_soon();
+                ReplyLook::Gone
+            }
+            RequestState::Open => ReplyLook::NotYet(open),
+        }
     }
 
     /// The open request for a link. Sends it if there is none; `None` if the daemon was gone.

@@ -3,9 +3,9 @@
 //! The reply makes the endpoint's descriptor readable. The caller then asks again.
 
 use super::Endpoint;
-use super::contact::{TRIES, no_daemon};
+use super::contact::{ReplyLook, TRIES, no_daemon};
 use super::received::{Received, Source};
-use crate::control::{OpenRequest, RequestState, unexpected};
+use crate::control::{OpenRequest, unexpected};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::Timeout;
 use m3ipc_abi::Address;
@@ -94,19 +94,15 @@ impl Endpoint {
                     Err(_gone) => self.reattach_soon(),
                 }
                 self.receive_events()?;
-                if self.session.returns().is_under_way() {
-                    self.session.returns_mut().check()?;
+                if self.is_returning()? {
                     return Ok(None);
                 }
                 continue;
             };
-            // The look for a close reads frames, so it comes before the look for the reply.
-            let is_closed = self.session.control_mut().is_closed();
-            match self.session.control_mut().poll(&open) {
-                RequestState::Ended(reply) => return reply.map(Some),
-                RequestState::Lost => {}
-                RequestState::Open if is_closed => self.reattach_soon(),
-                RequestState::Open => {
+            match self.look_for_reply(open) {
+                ReplyLook::Came(reply) => return reply.map(Some),
+                ReplyLook::Gone => {}
+                ReplyLook::NotYet(open) => {
                     *question = Some(Question(open));
                     return Ok(None);
                 }
