@@ -42,6 +42,7 @@ mod member;
 mod memory;
 mod names;
 mod node;
+mod parameters;
 mod parts;
 mod payload;
 mod privileges;

@@ -2,6 +2,7 @@
 
 use crate::current;
 use crate::failure::CallResult;
+use crate::parameters;
 use crate::records::{DrvsUsr, NodeUsr, bytes_of, name_of, set_of};
 use core::ffi::{c_int, c_ulong};
 use m3ipc::{Code, Node, NodeInfo, NodeParams};
@@ -42,7 +43,10 @@ pub(crate) fn find_with_info() -> CallResult<(Node, NodeInfo)> {
 
 /// Starts the node. Returns its id and the parameters in force.
 pub(crate) fn init(nodeid: c_int, wanted: &DrvsUsr) -> CallResult<(c_int, DrvsUsr)> {
-    let mut node = Node::init(&params_of(nodeid, wanted)?)?;
+    let mut wanted = *wanted;
+    let given = parameters::fill_node(&mut wanted)?;
+    let nodeid = if nodeid == LOCALNODE { given.unwrap_or(nodeid) } else { nodeid };
+    let mut node = Node::init(&params_of(nodeid, &wanted)?)?;
     let info = node.info()?;
     Ok((info.nodeid, record_of(&info)))
 }

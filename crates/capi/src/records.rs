@@ -11,6 +11,7 @@
 use crate::memory::Plain;
 use core::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_ushort, c_void};
 use core::mem::offset_of;
+use m3ipc::VmLife;
 
 /// Size of a name in bytes, with its zero.
 pub const NAME_BYTES: usize = 16;
@@ -213,6 +214,15 @@ pub(crate) fn name_of(text: &str) -> Name {
 /// The set of one node or VM; empty if its number is above 63.
 pub(crate) fn set_of(number: c_int) -> c_ulong {
     u32::try_from(number).ok().and_then(|bit| c_ulong::checked_shl(1, bit)).unwrap_or(0)
+}
+
+/// `M3_VM_UNTIL_ENDED`, `M3_VM_WITH_CREATOR` or `M3_VM_WITH_MEMBERS`.
+pub(crate) const fn life_of(life: VmLife) -> c_uint {
+    match life {
+        VmLife::UntilEnded => 0,
+        VmLife::Creator => 1,
+        VmLife::Members => 2,
+    }
 }
 
 /// The bytes of a name before its zero; `None` without a zero.

@@ -3,8 +3,8 @@
 use crate::failure::{CallFailure, CallResult};
 use crate::memory::{ReadText, WritePtr};
 use crate::node::{self, SERVERS};
-use crate::records::{VmUsr, bytes_of, name_of, set_of};
-use crate::{current, records};
+use crate::records::{VmUsr, bytes_of, life_of, name_of, set_of};
+use crate::{current, parameters, records};
 use core::ffi::{c_int, c_uint};
 use m3ipc::{Code, NONE, Node, NodeError, NodeInfo, Vm, VmConfig, VmInfo, VmLife};
 
@@ -36,8 +36,9 @@ fn start(
     by: impl FnOnce(&mut Node, &VmConfig) -> Result<Vm, NodeError>,
 ) -> CallResult {
     let (mut node, info) = node::find_with_info()?;
-    let wanted = params.read()?;
+    let mut wanted = params.read()?;
     params.check()?;
+    parameters::fill_vm(&mut wanted)?;
     let vm = by(&mut node, &config_of(&wanted, &info)?)?;
     params.write(record_of(vm.info(), &info))?;
     Ok(info.nodeid)
@@ -131,7 +132,7 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
         COPY_GRANTED => config.copy_granted(true),
         _ => return Err(Code::BadValue.into()),
     };
-    let life = LIVES.into_iter().find(|life| number_of(*life) == wanted.vm_life);
+    let life = LIVES.into_iter().find(|life| life_of(*life) == wanted.vm_life);
     config = config.life(life.ok_or(Code::BadValue)?);
     if procs != 0 {
         config = config.procs(procs);
@@ -140,15 +141,6 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
         config = config.tasks(tasks);
     }
     Ok(config)
-}
-
-/// `M3_VM_UNTIL_ENDED`, `M3_VM_WITH_CREATOR` or `M3_VM_WITH_MEMBERS`.
-const fn number_of(life: VmLife) -> c_uint {
-    match life {
-        VmLife::UntilEnded => 0,
-        VmLife::Creator => 1,
-        VmLife::Members => 2,
-    }
 }
 
 /// The parameters in force.
@@ -172,7 +164,7 @@ fn record_of(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
         vm_gid: vm.gid,
         vm_members: vm.endpoints,
         vm_copy: c_uint::from(vm.copy_granted),
-        vm_life: number_of(vm.life),
+        vm_life: life_of(vm.life),
         vm_reserved: 0,
     }
 }

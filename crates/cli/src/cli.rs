@@ -52,6 +52,7 @@ pub enum Command {
     Run(command::run::Run),
     Supervise(command::supervise::Supervise),
     Services(command::supervise::Services),
+    Ldap(command::ldap::Ldap),
     Doctor(command::doctor::Doctor),
     Bench(command::bench::Bench),
     /// Run the node daemon in the foreground.
@@ -89,6 +90,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Bench(args) => return command::bench::run(&args),
         Command::Supervise(args) => return command::supervise::run(&args),
         Command::Services(args) => return command::supervise::run_services(&args),
+        Command::Ldap(args) => return command::ldap::run(&args),
         Command::Daemon(args) => return Ok(m3ipc_daemon::run(&args)),
         Command::DemoProcess(process) => return crate::demo::process::run(&process),
         Command::Up(args) => command::up::run(&args, out),

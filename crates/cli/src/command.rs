@@ -8,6 +8,7 @@ pub mod demo;
 pub mod doctor;
 pub mod down;
 pub mod echo;
+pub mod ldap;
 pub mod listen;
 pub mod man;
 pub mod notify;

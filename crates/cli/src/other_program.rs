@@ -1,4 +1,4 @@
-//! Programs that commands of `m3` execute: `m3-bench`, `m3-supervise`.
+//! Programs that commands of `m3` execute: `m3-bench`, `m3-registry`, `m3-supervise`.
 
 use crate::error::{CliError, Result};
 use m3ipc::runtime::check_program;

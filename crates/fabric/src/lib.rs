@@ -51,5 +51,7 @@ pub use packet::{
     CallEnd, CallKind, Expected, Frame, Hello, LONG_MAX_BYTES, Lane, MESSAGE_BODY_MAX_BYTES,
     MalformedPacket, PACKET_MAX_BYTES, Packet, RefusalCode, SessionPair, VERSIONS, decode, encode,
 };
-pub use registry::{NodeEntry, Registry, RegistryError, VmEntry};
+pub use registry::{
+    ClusterParameters, NodeEntry, Registry, RegistryError, VmCopy, VmEntry, VmLife, VmParameters,
+};
 pub use settings::{Limits, Settings};

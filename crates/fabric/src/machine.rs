@@ -62,7 +62,12 @@ pub struct Machine {
     incoming: Incoming,
     timers: BTreeSet<(u64, Timer)>,
     actions: VecDeque<Action>,
+    /// Endpoints that their nodes announced ahead of the claim of their slots.
+    early: BTreeSet<(NodeId, EndpointId)>,
 }
+
+/// Most endpoints that all nodes together may announce ahead of their claims.
+const EARLY_MAX: usize = 4096;
 
 impl Machine {
     /// The machine of `node` in a cluster. The other owners of slots are its peers.
@@ -90,6 +95,24 @@ impl Machine {
             incoming: Incoming::default(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
+            early: BTreeSet::new(),
+        }
+    }
+
+    /// Slots were claimed. No slot has another owner than before.
+    ///
+    /// The driver reports its living endpoints anew with [`Machine::bound`].
+    pub fn set_owners(&mut self, owners: Owners) {
+        self.own.claims = owners.of_node(self.own.node).collect();
+        self.owners = owners;
+        let owned = |(node, id): &(NodeId, EndpointId)| {
+            self.owners.owner(*id) == Some(*node) && !self.may_join(id.vm)
+        };
+        let known: Vec<_> = self.early.iter().filter(|it| owned(it)).copied().collect();
+        for (node, endpoint) in known {
+            self.early.remove(&(node, endpoint));
+            // Its node is a peer, and this node has slots of the VM: neither rule is broken.
+            let _ = self.bound_there(node, endpoint);
         }
     }
 
@@ -336,6 +359,7 @@ impl Machine {
             peer.forget();
         }
         self.living.values_mut().for_each(|watchers| _ = watchers.remove(&node));
+        self.early.retain(|(of, _)| *of != node);
         self.actions.push_back(Action::NodeLost { node, cause });
     }
 
@@ -383,9 +407,7 @@ impl Machine {
             Frame::End { call, end } => self.end_arrived(node, call, end, body),
             Frame::Notify { vm, from, to, argument } => {
                 let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));
-                if self.owners.owner(from) != Some(node) {
-                    return Err(RuleBroken);
-                }
+                self.is_of(node, from)?;
                 let slot = (vm, from.address.slot());
                 let peer = self.peers.get(&node);
                 let is_known =
@@ -398,22 +420,39 @@ impl Machine {
             }
             Frame::Watch { vm, endpoint } => self.watch_arrived(node, EndpointId::of(vm, endpoint)),
             Frame::Died { vm, endpoint } => {
-                let endpoint = self.claimed(node, vm, endpoint)?;
-                self.died_there(node, endpoint);
+                let endpoint = EndpointId::of(vm, endpoint);
+                self.early.remove(&(node, endpoint));
+                if self.is_of(node, endpoint)? {
+                    self.died_there(node, endpoint);
+                }
                 Ok(())
             }
             Frame::Bound { vm, endpoint } => {
-                let endpoint = self.claimed(node, vm, endpoint)?;
-                self.bound_there(node, endpoint)
+                let endpoint = EndpointId::of(vm, endpoint);
+                if self.is_of(node, endpoint)? && !self.may_join(vm) {
+                    return self.bound_there(node, endpoint);
+                }
+                if self.early.len() < EARLY_MAX {
+                    self.early.insert((node, endpoint));
+                }
+                Ok(())
             }
         }
     }
 
-    /// An endpoint that a node calls its own.
-    fn claimed(&self, node: NodeId, vm: VmId, endpoint: i32) -> Result<EndpointId, RuleBroken> {
-        let endpoint = EndpointId::of(vm, endpoint);
-        let is_own = self.owners.owner(endpoint) == Some(node);
-        is_own.then_some(endpoint).ok_or(RuleBroken)
+    /// Whether a node owns the slot of an endpoint that it calls its own. If not, then its claim
+    /// may be on the way.
+    fn is_of(&self, node: NodeId, endpoint: EndpointId) -> Result<bool, RuleBroken> {
+        match self.owners.owner(endpoint) {
+            Some(owner) if owner == node => Ok(true),
+            None if self.owners.may_be_claimed(endpoint) => Ok(false),
+            _ => Err(RuleBroken),
+        }
+    }
+
+    /// Whether this node has no slots of a VM, and a claim of some may be on the way.
+    fn may_join(&self, vm: VmId) -> bool {
+        self.owners.is_growing() && !self.shares_vm(self.own.node, vm)
     }
 
     /// A node announces an endpoint. A slot has one endpoint at a time.

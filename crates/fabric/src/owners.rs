@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use m3ipc_abi::{GENERATION_MAX, Slot};
+use m3ipc_abi::{GENERATION_MAX, NodeLimits, Slot};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{EndpointId, Incarnation, NodeId, VmId};
@@ -17,6 +17,9 @@ pub struct SlotRange {
 }
 
 impl SlotRange {
+    /// All slots that a VM may have.
+    pub const ALL: Self = Self { first: -NodeLimits::MAX.tasks, last: NodeLimits::MAX.procs - 1 };
+
     /// The slots from `first` to `last`.
     ///
     /// # Errors
@@ -81,6 +84,8 @@ pub enum OwnersError {
 pub struct Owners {
     /// By VM and first slot; the ranges of a VM are disjoint.
     ranges: BTreeMap<(VmId, Slot), (SlotRange, NodeId)>,
+    /// Whether a node may have claimed slots that this table gives to no node.
+    growing: bool,
 }
 
 impl Owners {
@@ -117,13 +122,76 @@ impl Owners {
         ranges.map(|(&(vm, _), &(range, _))| (vm, range))
     }
 
+    /// The same table, of a registry in which nodes claim slots at any time.
+    #[must_use]
+    pub fn growing(mut self) -> Self {
+        self.growing = true;
+        self
+    }
+
+    /// Whether nodes may claim slots at any time.
+    #[must_use]
+    pub const fn is_growing(&self) -> bool {
+        self.growing
+    }
+
+    /// Whether a node may own this slot soon: its claim is on the way.
+    #[must_use]
+    pub fn may_be_claimed(&self, endpoint: EndpointId) -> bool {
+        self.growing && !endpoint.address.is_reserved() && self.owner(endpoint).is_none()
+    }
+
+    /// Whether each slot has the owner here that it has in `earlier`.
+    #[must_use]
+    pub fn extends(&self, earlier: &Self) -> bool {
+        earlier.ranges.iter().all(|(&(vm, _), &(range, node))| self.has_all(vm, range, node))
+    }
+
+    /// Whether a node owns each slot of a range.
+    fn has_all(&self, vm: VmId, range: SlotRange, node: NodeId) -> bool {
+        let mut next = range.first;
+        let parts = self.of_node(node).filter(|(of, part)| *of == vm && part.last >= range.first);
+        for (_, part) in parts {
+            if part.first > next {
+                return false;
+            }
+            match part.last.checked_add(1) {
+                Some(after) if part.last < range.last => next = after,
+                _ => return true,
+            }
+        }
+        false
+    }
+
+    /// The ranges that no node owns, within `all`.
+    #[must_use]
+    pub fn unclaimed(&self, vm: VmId, all: SlotRange) -> Vec<SlotRange> {
+        let mut free = Vec::new();
+        let mut next = all.first;
+        for (range, _) in self.ranges.iter().filter(|((of, _), _)| *of == vm).map(|(_, it)| it) {
+            free.extend(SlotRange::new(next, range.first.saturating_sub(1).min(all.last)));
+            next = next.max(range.last.saturating_add(1));
+        }
+        free.extend(SlotRange::new(next, all.last));
+        free
+    }
+
     /// The ranges that a node claims beyond, or short of, its own; `None` if the claims are right.
+    ///
+    /// In a [growing](Self::growing) table, a claim is wrong if it has a slot of another node.
     #[must_use]
     pub fn wrong_claim(
         &self,
         node: NodeId,
         claims: &[(VmId, SlotRange)],
     ) -> Option<(VmId, SlotRange)> {
+        if self.growing {
+            let others = |vm: VmId, claim: SlotRange| {
+                let all = self.ranges.iter().filter(move |((of, _), _)| *of == vm);
+                all.map(|(_, it)| it).any(|(range, of)| *of != node && range.overlaps(&claim))
+            };
+            return claims.iter().find(|(vm, claim)| others(*vm, *claim)).copied();
+        }
         let own: Vec<_> = self.of_node(node).collect();
         let beyond = claims.iter().find(|claim| !own.contains(claim));
         beyond.or_else(|| own.iter().find(|range| !claims.contains(range))).copied()
@@ -227,6 +295,33 @@ mod tests {
         assert_eq!(owners.wrong_claim(NodeId(2), &own[..1]), Some((2, range(0, 19))));
         let more = [own.clone(), vec![(1, range(0, 3))]].concat();
         assert_eq!(owners.wrong_claim(NodeId(2), &more), Some((1, range(0, 3))));
+    }
+
+    #[test]
+    fn a_growing_table_accepts_claims_of_free_slots_alone() {
+        let owners = owners().growing();
+        let fits = |first, last| owners.wrong_claim(NodeId(2), &[(1, range(first, last))]);
+        assert_eq!([fits(10, 19), fits(20, 40), fits(12, 30)], [None; 3]);
+        assert_eq!(fits(9, 19), Some((1, range(9, 19))));
+        let at = |slot| owners.may_be_claimed(EndpointId::new(1, Address::new(0, slot)));
+        assert!(at(20) && !at(19));
+        assert!(!self::owners().may_be_claimed(EndpointId::new(1, Address::new(0, 20))));
+    }
+
+    #[test]
+    fn a_table_extends_another_if_no_slot_changes_its_owner() {
+        let earlier = owners();
+        let mut later = owners();
+        later.add(1, range(20, 29), NodeId(1)).expect("free");
+        assert!(later.extends(&earlier) && !earlier.extends(&later));
+        let mut joined = Owners::default();
+        for (vm, first, last, node) in [(1, -5, 2, 1), (1, 3, 9, 1), (1, 10, 29, 2), (2, 0, 19, 2)]
+        {
+            joined.add(vm, range(first, last), NodeId(node)).expect("disjoint");
+        }
+        assert!(joined.extends(&earlier) && !joined.extends(&later));
+        assert_eq!(later.unclaimed(1, range(-9, 40)), [range(-9, -6), range(30, 40)]);
+        assert_eq!(later.unclaimed(3, range(0, 4)), [range(0, 4)]);
     }
 
     #[test]

@@ -17,15 +17,18 @@
 //! id = 3
 //! name = "shop"
 //! slots = { alpha = [[-35, 99]], beta = [[100, 199]] }
+//! parameters = { procs = 200, mode = 0o750, life = "members" }
 //! ```
 //!
-//! All nodes have the same file. The name of a node is the name in its certificate.
+//! All nodes have the same file. The name of a node is the name in its certificate. The parameters
+//! of a VM, and those of the cluster before the first `[[node]]`, may be left out. A proxy does not
+//! use them; programs that start a VM or a node ask for them (`m3 ldap get`).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use m3ipc_abi::{NodeLimits, Slot, VM_NAME_MAX_BYTES};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::{NodeId, VmId};
 use crate::owners::{Owners, OwnersError, SlotRange};
@@ -76,6 +79,9 @@ pub enum RegistryError {
         /// The node.
         node: String,
     },
+    /// No VM has this name.
+    #[error("the registry has no VM `{0}`; add a [[vm]] entry")]
+    UnknownVm(String),
     /// A slot that no VM has.
     #[error("VM `{vm}`: the slots {first}..{last} are not all within {low}..{high}")]
     Slot {
@@ -114,6 +120,62 @@ pub struct NodeEntry {
     pub address: SocketAddr,
 }
 
+/// Parameters of all nodes, for a program that starts a node. `None`: the node's own default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterParameters {
+    /// Most VMs of a node.
+    pub vms: Option<i32>,
+    /// Most nodes.
+    pub nodes: Option<i32>,
+    /// Most user and server slots of a VM.
+    pub procs: Option<i32>,
+    /// Most task slots of a VM.
+    pub tasks: Option<i32>,
+    /// Most bytes of a copy.
+    pub max_copy_bytes: Option<i32>,
+}
+
+/// Parameters of a VM, for a program that starts it on its node. `None`: the node's own default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VmParameters {
+    /// User and server slots.
+    pub procs: Option<i32>,
+    /// Task slots.
+    pub tasks: Option<i32>,
+    /// Access, as of a file.
+    pub mode: Option<u16>,
+    /// The time between SIGPIPE and SIGKILL at the end of the VM.
+    pub grace_ms: Option<i32>,
+    /// Which copies are allowed.
+    pub copy: Option<VmCopy>,
+    /// When the VM ends.
+    pub life: Option<VmLife>,
+}
+
+/// Which copies a VM allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VmCopy {
+    /// Between all members.
+    Open,
+    /// Of granted memory.
+    Granted,
+}
+
+/// When a VM ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VmLife {
+    /// Never.
+    Ended,
+    /// With its creator.
+    Creator,
+    /// With its last member.
+    Members,
+}
+
 /// A VM of the registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmEntry {
@@ -123,6 +185,8 @@ pub struct VmEntry {
     pub name: String,
     /// The nodes that have slots of it.
     pub nodes: Vec<NodeId>,
+    /// Its parameters.
+    pub parameters: VmParameters,
 }
 
 /// Nodes, VMs and owners.
@@ -130,6 +194,8 @@ pub struct VmEntry {
 pub struct Registry {
     /// The name of the cluster.
     pub cluster: String,
+    /// The parameters of its nodes.
+    pub parameters: ClusterParameters,
     /// The nodes, by id.
     pub nodes: Vec<NodeEntry>,
     /// The VMs, by id.
@@ -138,17 +204,19 @@ pub struct Registry {
     pub owners: Owners,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawRegistry {
     cluster: String,
+    #[serde(default)]
+    parameters: ClusterParameters,
     #[serde(default)]
     node: Vec<RawNode>,
     #[serde(default)]
     vm: Vec<RawVm>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawNode {
     id: i64,
@@ -156,13 +224,15 @@ struct RawNode {
     address: SocketAddr,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct RawVm {
     id: i64,
     name: String,
     #[serde(default)]
     slots: BTreeMap<String, Vec<(Slot, Slot)>>,
+    #[serde(default)]
+    parameters: VmParameters,
 }
 
 fn check_name(what: &'static str, name: &str, most: usize) -> Result<(), RegistryError> {
@@ -225,7 +295,69 @@ impl Registry {
                 return Err(RegistryError::Ranges { node: node.name.clone(), ranges });
             }
         }
-        Ok(Self { cluster: raw.cluster, nodes, vms, owners })
+        Ok(Self { cluster: raw.cluster, parameters: raw.parameters, nodes, vms, owners })
+    }
+
+    /// The text that [`parse`](Self::parse) reads as this registry.
+    ///
+    /// # Errors
+    /// [`RegistryError::Syntax`]: never for a registry that was parsed.
+    pub fn to_toml(&self) -> Result<String, RegistryError> {
+        let node = self.nodes.iter().map(|node| RawNode {
+            id: i64::from(node.id.0),
+            name: node.name.clone(),
+            address: node.address,
+        });
+        let vm = self.vms.iter().map(|vm| {
+            let members = self.nodes.iter().filter(|node| vm.nodes.contains(&node.id));
+            let slots = members.map(|node| {
+                let ranges = self.owners.of_node(node.id).filter(|(of, _)| *of == vm.id);
+                let ranges = ranges.map(|(_, range)| (range.first, range.last));
+                (node.name.clone(), ranges.collect())
+            });
+            RawVm {
+                id: i64::from(vm.id),
+                name: vm.name.clone(),
+                slots: slots.collect(),
+                parameters: vm.parameters,
+            }
+        });
+        let raw = RawRegistry {
+            cluster: self.cluster.clone(),
+            parameters: self.parameters,
+            node: node.collect(),
+            vm: vm.collect(),
+        };
+        toml::to_string(&raw).map_err(|e| RegistryError::Syntax(e.to_string()))
+    }
+
+    /// The VM with this name.
+    #[must_use]
+    pub fn vm(&self, name: &str) -> Option<&VmEntry> {
+        self.vms.iter().find(|vm| vm.name == name)
+    }
+
+    /// Gives a free range of a VM to a node.
+    ///
+    /// # Errors
+    /// [`RegistryError`]: the range overlaps another one, which is named, or is out of bounds.
+    pub fn give(
+        &mut self,
+        vm: &str,
+        node: &str,
+        (first, last): (Slot, Slot),
+    ) -> Result<(), RegistryError> {
+        let unknown = || RegistryError::UnknownNode { vm: vm.to_owned(), node: node.to_owned() };
+        let node = self.node(node).map(|it| it.id).ok_or_else(unknown)?;
+        let entry = self.vms.iter_mut().find(|it| it.name == vm);
+        let entry = entry.ok_or_else(|| RegistryError::UnknownVm(vm.to_owned()))?;
+        let range = check_range(vm, first, last)?;
+        self.owners.add(entry.id, range, node)?;
+        if !entry.nodes.contains(&node) {
+            entry.nodes.push(node);
+            entry.nodes.sort_unstable();
+        }
+        Ok(())
     }
 
     /// The node with this name.
@@ -236,25 +368,29 @@ impl Registry {
 }
 
 fn read_vm(vm: RawVm, nodes: &[NodeEntry], owners: &mut Owners) -> Result<VmEntry, RegistryError> {
-    let RawVm { id, name, slots } = vm;
+    let RawVm { id, name, slots, parameters } = vm;
     check_name("VM", &name, VM_NAME_MAX_BYTES)?;
     let id = check_id("VM", id, NodeLimits::MAX.vms)?;
-    let (low, high) = (-NodeLimits::MAX.tasks, NodeLimits::MAX.procs - 1);
     let mut members = Vec::new();
     for (node_name, ranges) in slots {
         let Some(node) = nodes.iter().find(|node| node.name == node_name) else {
             return Err(RegistryError::UnknownNode { vm: name, node: node_name });
         };
         for (first, last) in ranges {
-            if first < low || last > high {
-                return Err(RegistryError::Slot { vm: name, first, last, low, high });
-            }
-            owners.add(id, SlotRange::new(first, last)?, node.id)?;
+            owners.add(id, check_range(&name, first, last)?, node.id)?;
         }
         members.push(node.id);
     }
     members.sort_unstable();
-    Ok(VmEntry { id, name, nodes: members })
+    Ok(VmEntry { id, name, nodes: members, parameters })
+}
+
+fn check_range(vm: &str, first: Slot, last: Slot) -> Result<SlotRange, RegistryError> {
+    let SlotRange { first: low, last: high } = SlotRange::ALL;
+    if first < low || last > high {
+        return Err(RegistryError::Slot { vm: vm.to_owned(), first, last, low, high });
+    }
+    Ok(SlotRange::new(first, last)?)
 }
 
 #[cfg(test)]
@@ -291,6 +427,25 @@ mod tests {
         assert_eq!([owner(100), owner(221)], [Some(NodeId(2)), None]);
         assert_eq!(registry.vms[0].nodes, [NodeId(1), NodeId(2)]);
         assert_eq!(registry.node("beta").map(|node| node.id), Some(NodeId(2)));
+    }
+
+    #[test]
+    fn a_registry_becomes_the_same_text_and_back() {
+        let text = format!(
+            "parameters = {{ vms = 4 }}\n{HEAD}\n[[vm]]\nid = 3\nname = \"shop\"\n\
+             slots = {{ alpha = [[-35, 99], [200, 220]], beta = [[100, 199]] }}\n\
+             parameters = {{ mode = 0o640, life = \"members\" }}\n"
+        );
+        let mut registry = Registry::parse(&text).expect("a registry");
+        assert_eq!(registry.parameters.vms, Some(4));
+        assert_eq!(registry.vms[0].parameters.mode, Some(0o640));
+        let again = Registry::parse(&registry.to_toml().expect("a text")).expect("a registry");
+        assert_eq!(again, registry);
+        registry.give("shop", "beta", (300, 309)).expect("a free range");
+        let refused = registry.give("shop", "alpha", (309, 309)).expect_err("an overlap");
+        assert!(refused.to_string().contains("overlaps 300..309 of node 2"), "{refused}");
+        assert!(registry.give("shop", "alpha", (-36, 0)).is_err());
+        assert!(registry.give("shops", "alpha", (0, 0)).is_err());
     }
 
     #[test]

@@ -45,6 +45,7 @@ mod node;
 #[doc(hidden)]
 pub mod nodes;
 mod observe;
+mod parameters;
 pub mod runtime;
 mod spawn;
 pub mod test;
@@ -76,5 +77,6 @@ pub use m3ipc_link::{PRIORITY_MAX, PULSES_MAX, WaitStrategy};
 pub use m3ipc_shm::{PeerMemory, PeerMemoryMut};
 pub use m3ipc_sys::{CopySource, CopyTarget};
 pub use node::Node;
+pub use parameters::{Parameters, ParametersError};
 pub use timeout::Timeout;
 pub use vm::{Vm, VmConfig};

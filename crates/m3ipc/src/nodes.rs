@@ -59,6 +59,16 @@ impl Proxy {
         Ok(Self { control, directory: directory.to_owned() })
     }
 
+    /// Changes the slots of other nodes. The next events name the endpoints that are bound already.
+    ///
+    /// # Errors
+    /// [`Code::SlotUsed`]: a local endpoint has a slot of another node, and nothing has changed.
+    /// The daemon is gone.
+    pub fn set_foreign(&mut self, foreign: Vec<ForeignRange>) -> Result<(), NodeError> {
+        self.control.request(&Request::Nodes(NodesRequest::Register(foreign)))?;
+        Ok(())
+    }
+
     /// The next event.
     ///
     /// # Errors

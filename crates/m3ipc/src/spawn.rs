@@ -142,6 +142,11 @@ fn reason_against(path: &Path, uid: u32, mode: u32) -> String {
     }
 }
 
+/// A program of the installation.
+pub(crate) fn installed(program: &str) -> PathBuf {
+    Path::new(INSTALLED).join(program)
+}
+
 fn prefix_of(program: &Path) -> &'static [&'static str] {
     if program.file_name().is_some_and(|name| name == "m3") { &["daemon"] } else { &[] }
 }

@@ -8,6 +8,7 @@
 
 mod flow;
 mod relay;
+pub mod servers;
 mod spaces;
 mod three;
 
@@ -86,6 +87,16 @@ impl Process {
         let _ = self.0.wait();
     }
 
+    /// Sends it a signal, such as STOP.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn signal(&self, name: &str) {
+        let words = [format!("-{name}"), self.pid().to_string()];
+        let sent = Command::new("kill").args(words).status().expect("every system has it");
+        assert!(sent.success(), "the process lives");
+    }
+
     /// Its open descriptors.
     #[must_use]
     pub fn descriptors(&self) -> usize {
@@ -117,10 +128,15 @@ pub struct OneNode {
 
 impl OneNode {
     fn new(directory: &Path, name: &str, space: Option<u32>) -> Self {
+        Self::with(directory, name, space, "\"nodes.toml\"")
+    }
+
+    /// A node with this value of `registry` in its configuration.
+    fn with(directory: &Path, name: &str, space: Option<u32>, registry: &str) -> Self {
         let fixture = NodeFixture::new(name);
         let config = directory.join(format!("{name}.toml"));
         let text = format!(
-            "node = \"{name}\"\nregistry = \"nodes.toml\"\nkeys = \"keys\"\nruntime_dir = {:?}\n",
+            "node = \"{name}\"\nregistry = {registry}\nkeys = \"keys\"\nruntime_dir = {:?}\n",
             fixture.directory()
         );
         std::fs::write(&config, text).expect("a test may write there");
@@ -188,7 +204,7 @@ pub struct Cluster {
     pub alpha: OneNode,
     /// The node of the servers.
     pub beta: OneNode,
-    directory: PathBuf,
+    directory: Directory,
 }
 
 impl Cluster {
@@ -196,6 +212,39 @@ impl Cluster {
     ///
     /// # Panics
     /// If one of them does not start.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self::with(Directory::new(name), |_node| "\"nodes.toml\"".to_owned())
+    }
+
+    /// Starts two nodes in a prepared directory. `registry` gives the value of that name in the
+    /// configuration of a node.
+    ///
+    /// # Panics
+    /// If one of them does not start.
+    #[must_use]
+    pub fn with(directory: Directory, registry: impl Fn(&str) -> String) -> Self {
+        let alpha = OneNode::with(directory.path(), "alpha", None, &registry("alpha"));
+        let beta = OneNode::with(directory.path(), "beta", None, &registry("beta"));
+        Self { alpha, beta, directory }
+    }
+
+    /// The directory of the configuration.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// The directory of two nodes: their keys and the registry. It goes with this value.
+#[derive(Debug)]
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// Makes it.
+    ///
+    /// # Panics
+    /// If the test may not write.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let directory =
@@ -211,21 +260,19 @@ impl Cluster {
              slots = {{ alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 199]] }}\n"
         );
         std::fs::write(directory.join("nodes.toml"), registry).expect("a test may write there");
-        let alpha = OneNode::new(&directory, "alpha", None);
-        let beta = OneNode::new(&directory, "beta", None);
-        Self { alpha, beta, directory }
+        Self(directory)
     }
 
-    /// The directory of the configuration.
+    /// Its path.
     #[must_use]
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 
-impl Drop for Cluster {
+impl Drop for Directory {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

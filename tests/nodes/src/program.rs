@@ -2,15 +2,20 @@
 //!
 //! The proxy is that of the product. The servers are ordinary programs: they know nothing of nodes.
 
+use clap::Parser;
 use m3ipc::{Endpoint, Node, Source};
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == "registry") {
+        // It ends with its input, after it has ended the life of its node in the registry.
+        return registry(&words);
+    }
     // No process outlives its test.
     let _ = m3ipc_sys::die_with_parent();
-    let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match &words[..] {
         ["proxy", config] => {
@@ -50,6 +55,17 @@ fn sandbox(config: &Path) -> ExitCode {
     }
     println!("done");
     ExitCode::SUCCESS
+}
+
+/// `m3-registry`, with the words after the first.
+fn registry(words: &[String]) -> ExitCode {
+    match m3ipc_registry::execute(m3ipc_registry::CommandLine::parse_from(words)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("m3-registry: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn serve(role: &str, mut endpoint: Endpoint) {

@@ -16,15 +16,19 @@ extern "C" {
  * Starts the node, and the node daemon m3d if none runs.
  *
  *   nodeid  number of the node; M3_LOCALNODE takes it from the configuration
- *   params  parameters, or NULL. A field of 0 takes the value of the configuration file, then of
- *           the environment, then the default. Receives the values in force.
+ *   params  parameters, or NULL. A field of 0 takes the value of M3_DRVS_PARAMETERS, then of the
+ *           configuration file, then of the environment, then the default. Receives the values in
+ *           force.
+ *
+ * The environment variable M3_DRVS_PARAMETERS names words, a file or a program: see
+ * mnx_drvs_init(3).
  *
  * Returns the node id, or:
  *   EMOLDRVSBUSY      the node is initialised already; the caller may go on
  *   EMOLBADNODEID     nodeid is below 0, or not below the count of nodes
  *   EMOLBADRANGE      a count of params is out of its range
  *   EMOLBADVALUE      a copy limit is negative, d_max_copybuf is above d_max_copylen, or d_name has
- *                     no zero or is no UTF-8
+ *                     no zero or is no UTF-8; or M3_DRVS_PARAMETERS gives no parameters
  *   EMOLPRIVILEGES    the caller does not own the node
  *   EMOLVERSION       the running daemon does not match this library
  *   EMOLADDRNOTAVAIL  params cannot be read and written
@@ -62,8 +66,12 @@ int mnx_getdrvsinfo(m3_drvs_usr_t *info);
 /*
  * Starts a VM, which the user of the caller then owns.
  *
- *   params  number, name, limits and mode of the VM. A limit of 0 takes the limit of the node; an
- *           empty name stands for "VM" and the number. Receives the values in force.
+ *   params  number, name, limits and mode of the VM. A field of 0 takes the value of
+ *           M3_VM_PARAMETERS. A limit of 0 takes the limit of the node; an empty name stands for
+ *           "VM" and the number. Receives the values in force.
+ *
+ * The environment variable M3_VM_PARAMETERS names words, a file, a program, or a directory: see
+ * mnx_vm_init(3).
  *
  * Returns the node id, or:
  *   EMOLDRVSINIT      the node is not initialised
@@ -72,7 +80,7 @@ int mnx_getdrvsinfo(m3_drvs_usr_t *info);
  *   EMOLNAMESIZE      vm_name has no zero within M3_MAXVMNAME bytes
  *   EMOLBADRANGE      a limit is negative or above the limit of the node
  *   EMOLNOVMNODE      vm_nodes is not empty and this node is not in it
- *   EMOLBADVALUE      another field has no valid value
+ *   EMOLBADVALUE      another field has no valid value, or M3_VM_PARAMETERS gives no parameters
  *   EMOLNOSYS         vm_warn2proc names a process: m3_watch reports deaths instead
  *   EMOLPRIVILEGES    the daemon does not let the caller start VMs
  *   EMOLADDRNOTAVAIL  params cannot be read and written

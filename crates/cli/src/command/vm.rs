@@ -7,7 +7,7 @@ use crate::output::{Output, table};
 use crate::printable::printable;
 use crate::view::area;
 use clap::{Args, Subcommand};
-use m3ipc::{EndpointInfo, VmConfig, VmInfo, VmLife};
+use m3ipc::{EndpointInfo, Parameters, VmConfig, VmInfo, VmLife};
 use std::io::IsTerminal;
 
 /// Create, end, list and show VMs.
@@ -63,6 +63,14 @@ pub struct Create {
     /// End the VM with its last member. A VM that nobody joined yet goes on.
     #[arg(long)]
     ephemeral: bool,
+    /// Words KEY=VALUE, file:PATH, program:COMMAND or ldap: where the parameters are. `{}` in a
+    /// command is the name. See mnx_vm_init(3).
+    #[arg(
+        long,
+        value_name = "SOURCE",
+        conflicts_with_all = ["id", "procs", "tasks", "mode", "grace", "copy", "ephemeral"]
+    )]
+    from: Option<String>,
     /// Do nothing if the VM exists with the same parameters, and wait for one that is ending.
     #[arg(long)]
     or_open: bool,
@@ -149,8 +157,13 @@ pub fn run(args: &Vm, out: Output) -> Result<()> {
 }
 
 fn create(args: &Create, out: Output) -> Result<()> {
-    let mut config = VmConfig::new(&args.name).mode(args.mode).grace_ms(args.grace);
-    config = config.copy_granted(args.copy == CopyRule::Granted);
+    let mut config = match &args.from {
+        Some(source) => from_source(source, &args.name)?,
+        None => VmConfig::new(&args.name)
+            .mode(args.mode)
+            .grace_ms(args.grace)
+            .copy_granted(args.copy == CopyRule::Granted),
+    };
     let mut names = std::collections::BTreeSet::new();
     for (name, number, user) in &args.domain {
         if !names.insert(name) {
@@ -180,6 +193,11 @@ fn create(args: &Create, out: Output) -> Result<()> {
     let mut node = lookup::node_or_start(&args.node)?;
     let vm = if args.or_open { node.vm_open_or_create(&config) } else { node.vm_init(&config) }?;
     out.either(&json(vm.info()), format!("VM {} is named {}", vm.id(), vm.name()))
+}
+
+fn from_source(source: &str, name: &str) -> Result<VmConfig> {
+    let config = Parameters::read(source, name).and_then(|parameters| parameters.vm(name));
+    config.map_err(|cause| CliError::usage(format!("--from {source}: {cause}")))
 }
 
 fn end(args: &End, out: Output) -> Result<()> {

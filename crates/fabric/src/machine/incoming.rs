@@ -32,9 +32,7 @@ impl Machine {
         body: &[u8],
     ) -> Result<(), RuleBroken> {
         let content = content_of(m_type, body).ok_or(RuleBroken)?;
-        if self.owners.owner(from) != Some(node) {
-            return Err(RuleBroken);
-        }
+        self.is_of(node, from)?;
         let limits = self.own.settings.limits;
         let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;
         if peer.incoming.contains_key(&call) || !peer.admit(from.vm, &limits) {
@@ -49,7 +47,8 @@ impl Machine {
         let delivery = Delivery { node, call, pair, kind, state, content, orphaned: false };
         self.incoming.deliveries.insert(id, delivery);
         let slot = (from.vm, from.address.slot());
-        // A node announces its endpoints before they call.
+        // A node announces its endpoints before they call. One whose claim is not known here counts
+        // as not announced.
         let is_known = peer.announced.get(&slot) == Some(&from.address);
         let why = if is_known { self.missing(to) } else { Some(Failure::NoEndpoint) };
         if let Some(why) = why {

@@ -1,7 +1,7 @@
 //! Single rules of the machine; the simulation of `tests/fabric` has the promises.
 
 use super::*;
-use crate::packet::{CallKind, Hello, RefusalCode, SessionPair, VERSIONS, encode};
+use crate::packet::{CallEnd, CallKind, Hello, RefusalCode, SessionPair, VERSIONS, encode};
 use crate::{Content, SlotRange};
 
 const OWN: NodeId = NodeId(1);
@@ -140,6 +140,43 @@ fn a_node_is_believed_about_its_own_slots_alone() {
         let delivered = |action: &Action| matches!(action, Action::Deliver { .. });
         assert_eq!(actions(&mut machine).iter().any(delivered), is_believed);
     }
+}
+
+#[test]
+fn a_claim_may_be_on_the_way() {
+    let later = Address::new(1, 203);
+    let mut machine = machine();
+    machine.set_owners(machine.owners.clone().growing());
+    let mut greeting = hello(1);
+    greeting.claims.push((1, range(200)));
+    greet(&mut machine, FIRST, greeting);
+    actions(&mut machine);
+    // Until the claim is known here, its endpoint can neither be called nor call.
+    send_frame(&mut machine, 0, Frame::Bound { vm: 1, endpoint: later.0 }, &[]);
+    send_frame(&mut machine, 1, Frame::Bound { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
+    send_frame(&mut machine, 2, Frame::Died { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
+    send_frame(&mut machine, 3, call_from(later.0), &[0; 40]);
+    assert!(machine.is_reachable(PEER));
+    assert_eq!(actions(&mut machine), []);
+    let answered = |machine: &mut Machine| {
+        let sent = machine.poll_transmit(4 * MS, PEER, Lane::Message).expect("an answer");
+        decode(&sent.bytes).map(|(packet, _)| packet).expect("a packet")
+    };
+    let mut sent = answered(&mut machine);
+    while !matches!(sent, Packet::Data { frame: Frame::End { .. }, .. }) {
+        sent = answered(&mut machine);
+    }
+    let Packet::Data { frame: Frame::End { call, end }, .. } = sent else { unreachable!() };
+    assert_eq!((call, end), (CallId(9), CallEnd::NotDelivered(Failure::NoEndpoint)));
+    // The claim is known: what was announced before counts, but for the dead.
+    let mut owners = machine.owners.clone();
+    owners.add(1, range(200), PEER).expect("free");
+    machine.set_owners(owners);
+    let endpoint = EndpointId { vm: 1, address: later };
+    assert_eq!(actions(&mut machine), [Action::Bound { endpoint }]);
+    // A slot of this node is none that another one may claim.
+    send_frame(&mut machine, 4, Frame::Bound { vm: 1, endpoint: 7 }, &[]);
+    assert!(!machine.is_reachable(PEER));
 }
 
 #[test]

@@ -1,13 +1,18 @@
 //! The configuration of a proxy, and the registry that it names.
 
+use super::feed::{Feed, FeedError};
+use super::user;
 use crate::keys::{KeyError, NodeKeys};
 use crate::{NodeName, NotANodeName};
 use m3ipc::nodes::ForeignRange;
-use m3ipc_fabric::{NodeEntry, Registry, RegistryError};
+use m3ipc_fabric::{NodeEntry, Owners, Registry, RegistryError, SlotRange};
 use serde::Deserialize;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// What the daemon calls the owner of slots that no node has claimed. No node can have this name.
+pub(super) const NO_NODE: &str = "(none: not claimed)";
 
 /// Why a proxy cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +57,12 @@ pub enum ConfigError {
         /// The registry.
         path: PathBuf,
     },
+    /// The system does not have the user of the configuration.
+    #[error("the configuration names the user {0:?}, which this system does not have; make it")]
+    User(String),
+    /// The program of the registry gives none.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
     /// The keys cannot be read.
     #[error("{0}; make keys with `m3-proxy keys`")]
     Keys(#[from] KeyError),
@@ -82,7 +93,7 @@ pub enum ConfigError {
 #[serde(deny_unknown_fields)]
 struct RawConfig {
     node: String,
-    registry: PathBuf,
+    registry: RawSource,
     keys: PathBuf,
     runtime_dir: Option<PathBuf>,
     state: Option<PathBuf>,
@@ -102,6 +113,18 @@ pub enum Confinement {
     Off,
 }
 
+/// A file, or a program that writes the registry and its changes.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum RawSource {
+    File(PathBuf),
+    Program {
+        program: PathBuf,
+        #[serde(default)]
+        arguments: Vec<String>,
+    },
+}
+
 /// What a proxy knows from its files.
 #[derive(Debug)]
 pub struct Config {
@@ -109,8 +132,10 @@ pub struct Config {
     pub name: NodeName,
     /// Its entry in the registry.
     pub own: NodeEntry,
-    /// All nodes and VMs.
+    /// All nodes and VMs. The owners of slots may be others by now: [`Config::owners`].
     pub registry: Registry,
+    /// The registry, where a program writes it.
+    pub(super) feed: Option<Feed>,
     /// The directory of the keys.
     pub keys: PathBuf,
     /// The runtime directory of the daemon of this node.
@@ -121,6 +146,12 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether the proxy runs in its sandbox.
     pub confinement: Confinement,
+}
+
+fn user_of(name: &str) -> Result<(u32, u32), ConfigError> {
+    let found = user::find(name).ok().flatten();
+    let found = found.map(|(uid, gid)| (uid.as_raw(), gid.as_raw()));
+    found.ok_or_else(|| ConfigError::User(name.to_owned()))
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
@@ -140,9 +171,21 @@ impl Config {
             NodeName::new(name).map_err(|cause| ConfigError::Name { path: path.into(), cause })
         };
         let own_name = name(&raw.node, path)?;
-        let registry_path = base.join(&raw.registry);
-        let registry = Registry::parse(&read(&registry_path)?)
-            .map_err(|cause| ConfigError::Registry { path: registry_path.clone(), cause })?;
+        let (registry_path, registry, feed) = match raw.registry {
+            RawSource::File(file) => {
+                let file = base.join(file);
+                let registry = Registry::parse(&read(&file)?)
+                    .map_err(|cause| ConfigError::Registry { path: file.clone(), cause })?;
+                (file, registry, None)
+            }
+            RawSource::Program { program, arguments } => {
+                // Root alone can become another user, and does so later.
+                let user = raw.user.as_deref().filter(|_| rustix::process::geteuid().is_root());
+                let user = user.map(user_of).transpose()?;
+                let (feed, registry) = Feed::start(base, &program, &arguments, user)?;
+                (program, registry, Some(feed))
+            }
+        };
         for node in &registry.nodes {
             name(&node.name, &registry_path)?;
         }
@@ -156,7 +199,16 @@ impl Config {
         let state = state.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
         let state = state.unwrap_or_else(|| base.to_owned());
         let (name, user, confinement) = (own_name, raw.user, raw.sandbox);
-        Ok(Self { name, own, registry, keys, runtime_directory, state, user, confinement })
+        Ok(Self { name, own, registry, feed, keys, runtime_directory, state, user, confinement })
+    }
+
+    /// The owners of slots, as far as they are known now.
+    #[must_use]
+    pub fn owners(&self) -> Owners {
+        match &self.feed {
+            Some(feed) => feed.owners(),
+            None => self.registry.owners.clone(),
+        }
     }
 
     /// The keys of the own node.
@@ -172,11 +224,16 @@ impl Config {
         self.registry.nodes.iter().filter(|node| node.id != self.own.id)
     }
 
-    /// The slots of other nodes, for the daemon.
+    /// The slots that programs of this node cannot bind, for the daemon.
     #[must_use]
     pub fn foreign(&self) -> Vec<ForeignRange> {
+        self.foreign_in(&self.owners())
+    }
+
+    /// The slots of other nodes; and those of no node, if a node may claim them.
+    pub(super) fn foreign_in(&self, owners: &Owners) -> Vec<ForeignRange> {
         let of_node = |node: &NodeEntry| -> Vec<ForeignRange> {
-            let ranges = self.registry.owners.of_node(node.id);
+            let ranges = owners.of_node(node.id);
             let foreign = ranges.map(|(vm, range)| ForeignRange {
                 vm: i32::from(vm),
                 first: range.first,
@@ -185,7 +242,17 @@ impl Config {
             });
             foreign.collect()
         };
-        self.peers().flat_map(of_node).collect()
+        let vms = self.registry.vms.iter().filter(|_| self.feed.is_some());
+        let unclaimed = vms.flat_map(|vm| {
+            let ranges = owners.unclaimed(vm.id, SlotRange::ALL).into_iter();
+            ranges.map(|range| ForeignRange {
+                vm: i32::from(vm.id),
+                first: range.first,
+                last: range.last,
+                node: NO_NODE.to_owned(),
+            })
+        });
+        self.peers().flat_map(of_node).chain(unclaimed).collect()
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::network::Clock;
 use super::wanted::{Turn, Wanted};
-use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
+use m3ipc::nodes::{ForeignRange, NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, LONG_MAX_BYTES,
@@ -89,6 +89,28 @@ impl Local {
             next_look: None,
             look: LOOKS[0],
         }
+    }
+
+    /// Slots were claimed. The daemon then names its endpoints anew.
+    ///
+    /// # Errors
+    /// A local endpoint has a slot of another node, and nothing has changed; the daemon is gone.
+    pub fn set_owners(
+        &mut self,
+        owners: Owners,
+        foreign: Vec<ForeignRange>,
+    ) -> Result<(), NodeError> {
+        self.proxy.set_foreign(foreign)?;
+        self.owners = owners;
+        Ok(())
+    }
+
+    /// Calls to a slot of this owner, where nobody stands in, fail as on this node.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn answers_for(&mut self, owner: &str) -> Result<(), NodeError> {
+        self.proxy.set_reachable(owner, true)
     }
 
     /// The descriptors to poll.

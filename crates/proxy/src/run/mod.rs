@@ -10,21 +10,25 @@
 //! and a new life begins with the next daemon.
 
 mod config;
+mod feed;
 mod incarnation;
 mod local;
 mod network;
 pub mod sandbox;
+mod user;
 mod wanted;
 
 pub use config::{Config, ConfigError, Confinement};
+pub use feed::FeedError;
 
 use crate::transport::tls::Tls;
 use crate::transport::{Limits, Listener, Transport};
+use feed::{Feed, FeedEvent};
 use incarnation::Lives;
 use local::{Local, Parcel};
 use m3ipc::nodes::Proxy;
 use m3ipc::{Code, NodeError};
-use m3ipc_fabric::{Action, Machine, NodeId, Settings};
+use m3ipc_fabric::{Action, Machine, NodeId, Registry, Settings};
 use network::{Clock, Network};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -178,7 +182,7 @@ impl<'a> Life<'a> {
         (transport, listener): (Box<dyn Transport>, &'a mut dyn Listener),
     ) -> Self {
         let clock = Clock::begin();
-        let owners = config.registry.owners.clone();
+        let owners = config.owners();
         let peers = config.peers().map(|node| node.id);
         let machine = Machine::new(
             &config.registry.cluster,
@@ -192,7 +196,11 @@ impl<'a> Life<'a> {
         let others = config.peers().count();
         let (name, address) = (&config.name, config.own.address);
         eprintln!("m3-proxy: node {name} listens at {address}, and knows {others} others");
-        let local = Local::new(proxy, owners, config.own.id, stand_ins_of_node(others));
+        let mut local = Local::new(proxy, owners, config.own.id, stand_ins_of_node(others));
+        if config.feed.is_some() {
+            // Nobody is at an unclaimed slot: that is no lost node.
+            let _ = local.answers_for(config::NO_NODE);
+        }
         Self { config, clock, machine, local, network }
     }
 
@@ -205,6 +213,7 @@ impl<'a> Life<'a> {
     }
 
     fn step(&mut self) -> Result<(), NodeError> {
+        self.follow_registry()?;
         let now = Instant::now();
         self.network.step(&mut self.machine, &self.clock, now);
         self.machine.tick(self.clock.now_ns());
@@ -228,12 +237,57 @@ impl<'a> Life<'a> {
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN | out)
         });
         let local = self.local.descriptors();
-        let local = local.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
+        let feed = self.config.feed.iter().filter_map(|feed| feed.descriptor());
+        let local = local.chain(feed).map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
         let mut descriptors: Vec<PollFd<'_>> = network.chain(local).collect();
         match poll(&mut descriptors, limit.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(errno) => Err(RunError::Poll(errno)),
         }
+    }
+
+    /// Takes what the program of the registry has written.
+    fn follow_registry(&mut self) -> Result<(), NodeError> {
+        let config = self.config;
+        let Some(feed) = &config.feed else { return Ok(()) };
+        for event in feed.events() {
+            match event {
+                FeedEvent::Note(note) => eprintln!("m3-proxy: registry: {note}"),
+                FeedEvent::Ended => eprintln!(
+                    "m3-proxy: the program of the registry has ended: no slots are claimed until \
+                     this proxy starts again; calls go on"
+                ),
+                FeedEvent::Registry(registry) => self.change_registry(feed, &registry)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a later registry in force, if it only gives more slots to nodes.
+    fn change_registry(&mut self, feed: &Feed, new: &Registry) -> Result<(), NodeError> {
+        let config = self.config;
+        let is_same = new.cluster == config.registry.cluster && new.nodes == config.registry.nodes;
+        if !is_same || !new.owners.extends(&feed.owners()) {
+            eprintln!(
+                "m3-proxy: the registry has other nodes, or slots of another node; start all \
+                 proxies again to put it in force"
+            );
+            return Ok(());
+        }
+        let owners = new.owners.clone().growing();
+        match self.local.set_owners(owners.clone(), config.foreign_in(&owners)) {
+            Ok(()) => {
+                feed.accept(new);
+                self.machine.set_owners(owners);
+                let own = new.owners.of_node(config.own.id).count();
+                eprintln!("m3-proxy: claimed slots are in force; this node has {own} ranges");
+            }
+            Err(refused) if [Code::SlotUsed, Code::BadValue].contains(&refused.code()) => {
+                eprintln!("m3-proxy: the new registry is not in force: {refused}");
+            }
+            Err(gone) => return Err(gone),
+        }
+        Ok(())
     }
 
     /// Carries out what the machine has decided.

@@ -16,11 +16,12 @@
 //! Landlock is as strong as the kernel allows, and the log says how strong.
 
 use super::config::{Config, Confinement};
+use super::user;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, Scope,
 };
-use nix::unistd::{Gid, Uid, User, setgroups, setresgid, setresuid};
+use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -86,14 +87,9 @@ pub fn drop_root(config: &Config) -> Result<(), SandboxError> {
     changed.map_err(|errno| refused("change the user")(&errno))
 }
 
-/// A user by name, or by a number that is also its group.
 fn user_of(name: &str) -> Result<(Uid, Gid), SandboxError> {
-    if let Ok(number) = name.parse() {
-        return Ok((Uid::from_raw(number), Gid::from_raw(number)));
-    }
-    let found = User::from_name(name).map_err(|errno| refused("look a user up")(&errno))?;
-    let user = found.ok_or_else(|| SandboxError::NoUser(name.to_owned()))?;
-    Ok((user.uid, user.gid))
+    let found = user::find(name).map_err(|errno| refused("look a user up")(&errno))?;
+    found.ok_or_else(|| SandboxError::NoUser(name.to_owned()))
 }
 
 /// Closes the sandbox. Returns the mode, for the log.
