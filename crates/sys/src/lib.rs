@@ -36,6 +36,7 @@ mod process;
 mod process_copy;
 mod signal_set;
 mod stream;
+mod tcp;
 mod user_ids;
 
 pub use checked_path::{CheckedPath, PathFault, repair_of_mode};
@@ -89,4 +90,5 @@ pub use stream::{
     packet_pair, receive_bytes, receive_datagram, send_bytes, set_nonblocking, shut_down,
     stream_pair,
 };
+pub use tcp::tcp_round_trip;
 pub use user_ids::UserNames;

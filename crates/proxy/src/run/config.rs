@@ -89,6 +89,8 @@ struct RawConfig {
     user: Option<String>,
     #[serde(default)]
     sandbox: Confinement,
+    #[serde(default)]
+    without_security: bool,
 }
 
 /// Whether the proxy runs in its sandbox.
@@ -121,6 +123,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether the proxy runs in its sandbox.
     pub confinement: Confinement,
+    /// Whether the connections are bare TCP, whose peers are believed whatever they claim.
+    pub without_security: bool,
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
@@ -156,7 +160,17 @@ impl Config {
         let state = state.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
         let state = state.unwrap_or_else(|| base.to_owned());
         let (name, user, confinement) = (own_name, raw.user, raw.sandbox);
-        Ok(Self { name, own, registry, keys, runtime_directory, state, user, confinement })
+        Ok(Self {
+            name,
+            own,
+            registry,
+            keys,
+            runtime_directory,
+            state,
+            user,
+            confinement,
+            without_security: raw.without_security,
+        })
     }
 
     /// The keys of the own node.
