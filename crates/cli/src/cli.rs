@@ -50,6 +50,8 @@ pub enum Command {
     #[command(subcommand)]
     Sock(command::sock::Sock),
     Run(command::run::Run),
+    Node(command::nodes::Node),
+    Cluster(command::nodes::Cluster),
     Supervise(command::supervise::Supervise),
     Services(command::supervise::Services),
     Doctor(command::doctor::Doctor),
@@ -87,6 +89,8 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Demo(args) => return command::demo::run(&args, out),
         Command::Doctor(args) => return command::doctor::run(&args, out),
         Command::Bench(args) => return command::bench::run(&args),
+        Command::Node(args) => return command::nodes::run(&args),
+        Command::Cluster(args) => return command::nodes::run_cluster(&args),
         Command::Supervise(args) => return command::supervise::run(&args),
         Command::Services(args) => return command::supervise::run_services(&args),
         Command::Daemon(args) => return Ok(m3ipc_daemon::run(&args)),

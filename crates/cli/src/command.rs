@@ -10,6 +10,7 @@ pub mod down;
 pub mod echo;
 pub mod listen;
 pub mod man;
+pub mod nodes;
 pub mod notify;
 pub mod ps;
 pub mod run;

@@ -1,8 +1,8 @@
 //! The proxy of a node as a program.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
+<<<<<<< HEAD
 use clap::Parser;
 use m3ipc_proxy::run::{Config, RunError};
 use m3ipc_proxy::{NodeName, keys, run};
@@ -68,17 +68,8 @@ fn run_with(config: &std::path::Path) -> Result<std::convert::Infallible, RunErr
     run::run(&Config::read(config)?)
 }
 
+=======
+>>>>>>> cd79758 (proxy, cli: node keys, join, leave and ls; a cluster demonstration)
 fn main() -> ExitCode {
-    let error = match CommandLine::parse() {
-        CommandLine::Keys { dir, nodes } => match make_keys(&dir, &nodes) {
-            Ok(()) => return ExitCode::SUCCESS,
-            Err(error) => error.to_string(),
-        },
-        CommandLine::Run { config } => match run_with(&config) {
-            Ok(never) => match never {},
-            Err(error) => error.to_string(),
-        },
-    };
-    eprintln!("m3-proxy: {error}");
-    ExitCode::from(4)
+    m3ipc_proxy::program::main(std::env::args_os())
 }
