@@ -9,6 +9,7 @@
 
 mod demo;
 mod demo_node;
+mod failed;
 mod keys;
 mod membership;
 mod network;
@@ -22,30 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::run::{self, Config};
-
-/// The exit code of a wrong use, a busy node, and of all that the system refuses.
-const BUSY: u8 = 3;
-const SYSTEM: u8 = 4;
-
-/// A command that failed, with the remedy behind the last semicolon.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    text: String,
-    code: u8,
-}
-
-impl Failed {
-    fn new(text: impl std::fmt::Display) -> Self {
-        Self { text: text.to_string(), code: SYSTEM }
-    }
-
-    fn busy(text: impl std::fmt::Display) -> Self {
-        Self { text: text.to_string(), code: BUSY }
-    }
-}
-
-/// The end of a command.
-type Done = Result<ExitCode, Failed>;
+use failed::{Done, Failed};
 
 /// Connects this node with others
 #[derive(Debug, Parser)]

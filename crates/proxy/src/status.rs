@@ -271,7 +271,10 @@ mod tests {
                 socket.serve(|| status(nodes));
             }
             let asked = asking.join().expect("no panic").expect("it answers");
-            assert_eq!((asked.status, asked.pid as u32), (status(nodes), std::process::id()));
+            assert_eq!(
+                (asked.status, asked.pid.cast_unsigned()),
+                (status(nodes), std::process::id())
+            );
         }
         std::fs::remove_dir_all(&directory).expect("a test may write there");
     }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use m3ipc::{Address, Endpoint, Message, Timeout};
 
 use super::demo_node::{DemoNode, KEEP, LIMIT, PAUSE, Plan, VM, start_janitor};
+use super::failed::{Done, Failed};
 use super::keys;
 use super::network::Network;
-use super::{Done, Failed};
 use crate::NodeName;
 
 /// The names, and the slots of the servers. The addresses of these slots never change.

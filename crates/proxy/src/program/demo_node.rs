@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use m3ipc::{Node, Source, Vm, VmConfig, runtime};
 
+use super::failed::{Done, Failed};
 use super::network::Network;
-use super::{Done, Failed};
 
 /// The id and the name of the VM.
 pub const VM: (i32, &str) = (3, "shop");

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{Done, Failed};
+use super::failed::{Done, Failed};
 use crate::{NodeName, keys};
 
 /// The registry beside the keys.

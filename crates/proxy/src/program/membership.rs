@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use m3ipc::{Node, VmConfig, runtime};
 
-use super::{Done, Failed, table};
+use super::failed::{Done, Failed};
+use super::table;
 use crate::run::Config;
 use crate::status::{self, Asked, SOCKET_NAME, StatusError};
 

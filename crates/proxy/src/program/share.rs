@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use super::failed::{Done, Failed};
 use super::keys::{DIRECTORY, REGISTRY};
-use super::{Done, Failed};
 use m3ipc_fabric::{Registry, VmEntry};
 
 /// Task slots end at -1, slots of servers at 28.
