@@ -50,6 +50,8 @@ pub enum Command {
     #[command(subcommand)]
     Sock(command::sock::Sock),
     Run(command::run::Run),
+    Node(command::nodes::Node),
+    Cluster(command::nodes::Cluster),
     Supervise(command::supervise::Supervise),
     Services(command::supervise::Services),
     Ldap(command::ldap::Ldap),
@@ -88,6 +90,8 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Demo(args) => return command::demo::run(&args, out),
         Command::Doctor(args) => return command::doctor::run(&args, out),
         Command::Bench(args) => return command::bench::run(&args),
+        Command::Node(args) => return command::nodes::run(&args),
+        Command::Cluster(args) => return command::nodes::run_cluster(&args),
         Command::Supervise(args) => return command::supervise::run(&args),
         Command::Services(args) => return command::supervise::run_services(&args),
         Command::Ldap(args) => return command::ldap::run(&args),

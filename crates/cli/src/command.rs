@@ -11,6 +11,7 @@ pub mod echo;
 pub mod ldap;
 pub mod listen;
 pub mod man;
+pub mod nodes;
 pub mod notify;
 pub mod ps;
 pub mod run;

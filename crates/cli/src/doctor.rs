@@ -7,6 +7,7 @@ mod isolation;
 mod kernel;
 mod limits;
 mod node;
+mod nodes;
 mod seals;
 
 use finding::Group;
@@ -22,5 +23,6 @@ pub fn examine(directory: &Path) -> Vec<Group> {
         ("copies", copies::examine()),
         ("areas", areas::examine()),
         ("node", node::examine(directory)),
+        ("other nodes", nodes::examine(directory)),
     ]
 }

@@ -1,4 +1,4 @@
-//! Programs that commands of `m3` execute: `m3-bench`, `m3-registry`, `m3-supervise`.
+//! Programs that commands of `m3` execute: `m3-bench`, `m3-proxy`, `m3-registry`, `m3-supervise`.
 
 use crate::error::{CliError, Result};
 use m3ipc::runtime::check_program;
@@ -16,6 +16,14 @@ pub fn execute(
     package: &str,
     words: impl Iterator<Item = OsString>,
 ) -> Result<ExitCode> {
+    let mut command = command(program, package)?;
+    let cause = command.args(words).exec();
+    let found = PathBuf::from(command.get_program());
+    Err(CliError::system(format!("cannot run {}", found.display()), cause))
+}
+
+/// A program that starts its daemons with this `m3`, unless `M3_DAEMON` names another one.
+pub fn command(program: &str, package: &str) -> Result<Command> {
     let own = std::env::current_exe()
         .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
     let path = m3ipc_sys::variable("PATH").unwrap_or_default();
@@ -25,8 +33,23 @@ pub fn execute(
         CliError::system(what, format!("{why}{reasons}"))
             .advice(format!("build it with `cargo build --release -p {package}`"))
     })?;
-    let cause = Command::new(&found).args(words).exec();
-    Err(CliError::system(format!("cannot run {}", found.display()), cause))
+    let mut command = Command::new(&found);
+    if m3ipc_sys::variable("M3_DAEMON").is_none() {
+        command.env("M3_DAEMON", own);
+    }
+    Ok(command)
+}
+
+/// The words after a command. `m3 --json services` has one before it.
+pub fn passed_on(
+    command: &str,
+    words: impl Iterator<Item = OsString>,
+) -> impl Iterator<Item = OsString> {
+    let words: Vec<OsString> = words.skip(1).collect();
+    let at = words.iter().position(|word| word == command).unwrap_or(words.len());
+    let json = words[..at].iter().any(|word| word == "--json").then(|| "--json".into());
+    let after: Vec<OsString> = words.into_iter().skip(at + 1).collect();
+    after.into_iter().chain(json)
 }
 
 /// The program beside `m3`, in the installation, or in an absolute directory of PATH; else the
@@ -72,5 +95,17 @@ mod tests {
         make(&own.with_file_name("m3-bench"));
         assert_eq!(find("m3-bench", &own, other.as_os_str()), Ok(own.with_file_name("m3-bench")));
         std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn every_argument_is_passed_on_also_one_named_as_the_command() {
+        for (words, passed) in [
+            (&["m3", "services", "services", "--json"][..], &["services", "--json"][..]),
+            (&["m3", "--json", "services", "shop"], &["shop", "--json"]),
+            (&["m3", "services", "shop", "stop", "a"], &["shop", "stop", "a"]),
+        ] {
+            let words = words.iter().map(OsString::from);
+            assert!(passed_on("services", words).eq(passed.iter().map(OsString::from)));
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! lock       held while a daemon lives; the kernel releases it at any death
 //! m3d.sock   members connect here        doorbells/  doorbell receivers (0700)
 //! journal    records for a successor     sockets/    datagram sockets, domains (0700)
+//! proxy.sock the state of the proxy of this node, which makes it
 //! m3d.log    log of a daemon that runs in the background; m3d.log.old: the lines before
 //! ```
 
@@ -107,6 +108,7 @@ impl RuntimeDirectory {
         let _ = std::fs::remove_file(self.journal());
         let _ = std::fs::remove_file(self.path.join(log::FILE_NAME));
         let _ = std::fs::remove_file(self.path.join(log::FORMER_FILE_NAME));
+        let _ = std::fs::remove_file(self.path.join("proxy.sock"));
         if self.socket_is_ours {
             let _ = std::fs::remove_file(runtime::socket(&self.path));
         }

@@ -5,6 +5,8 @@
 //! transport::tls     the backend of real use: TLS 1.3 over TCP, each side shows its certificate
 //! transport::plain   the same frames over bare TCP, behind an explicit flag
 //! run                the proxy itself: the daemon's side, the network's side, one loop
+//! status             what a running proxy tells the user of its node
+//! program            the command line of m3-proxy
 //! keys               a CA and certificates that carry node names
 //! ```
 //! A proxy waits with `poll` for all its connections; nothing here blocks, has a thread or reads a
@@ -15,7 +17,9 @@
 
 pub mod keys;
 mod node_name;
+pub mod program;
 pub mod run;
+pub mod status;
 pub mod transport;
 
 pub use node_name::{NodeName, NotANodeName};

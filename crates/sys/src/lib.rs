@@ -37,6 +37,7 @@ mod process_copy;
 mod scheduling;
 mod signal_set;
 mod stream;
+mod tcp;
 mod user_ids;
 
 pub use checked_path::{CheckedPath, PathFault, repair_of_mode};
@@ -91,4 +92,5 @@ pub use stream::{
     packet_pair, receive_bytes, receive_datagram, send_bytes, set_nonblocking, shut_down,
     stream_pair,
 };
+pub use tcp::tcp_round_trip;
 pub use user_ids::UserNames;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,10 @@ pub enum Task {
     PacedCopy,
     /// `Paced` to the first peer, while something happens to the second
     Stall,
+    /// From the kill of the remote server to the caller's error
+    Death,
+    /// Local round trips without and with the proxy
+    Local,
 }
 
 /// The figures of a row.
@@ -48,7 +53,8 @@ pub struct Figures {
     pub max_ns: u64,
     /// Round trips, or bytes of copies, a second.
     pub per_s: f64,
-    /// In `Stall`: the longest of the healthy pair before the event.
+    /// In `Stall`: the longest of the healthy pair before the event. In `Local`: the median
+    /// without the proxy.
     pub calm_max_ns: u64,
     /// In `Stall`: frames to the second peer for which `send` returned `Ok`.
     pub sent: u64,
@@ -66,6 +72,8 @@ pub struct Client {
     pub to: Vec<SocketAddr>,
     /// Its length.
     pub length: Duration,
+    /// The directory of the run.
+    pub keys: PathBuf,
 }
 
 impl Work for Client {
@@ -75,7 +83,10 @@ impl Work for Client {
         let figures = match self.task {
             Task::Hot => round_trips(&mut line, length, Duration::ZERO).await?,
             Task::Paced => round_trips(&mut line, length, PACE).await?,
-            Task::Many => many(&mut line, length).await?,
+            Task::Many => match line.callers(length) {
+                Ok(per_s) => Figures { per_s: per_s?, ..Figures::default() },
+                Err(mut line) => many(&mut line, length).await?,
+            },
             Task::Copy => copies(&mut line, length).await?,
             Task::HotCopy | Task::PacedCopy => {
                 start(engine, async move |engine: &'static E| {
@@ -94,6 +105,7 @@ impl Work for Client {
                 let copied = COPIED.load(Relaxed) - before;
                 Figures { per_s: copied as f64 / begin.elapsed().as_secs_f64(), ..figures }
             }
+            task @ (Task::Death | Task::Local) => line.special(task, &self.keys, length)?,
             Task::Stall => stall(engine, &mut line, self.to[1]).await?,
         };
         println!("{}", serde_json::to_string(&figures)?);
@@ -138,7 +150,7 @@ async fn round_trips(
     Ok(Figures { per_s: count / length.as_secs_f64(), ..figures(times) })
 }
 
-fn figures(mut times: Vec<u64>) -> Figures {
+pub fn figures(mut times: Vec<u64>) -> Figures {
     times.sort_unstable();
     let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or(0);
     let max_ns = times.last().copied().unwrap_or(0);

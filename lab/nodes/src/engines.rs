@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod grpc;
+pub mod ipc2;
 pub mod nats;
 pub mod proxy;
 pub mod quic;
@@ -22,12 +23,15 @@ pub const NAMES: &[&str] = &[
     "rustls-aws-lc",
     "proxy-plain",
     "proxy-tls",
+    "ipc2",
+    "ipc2-tls",
     "codec",
     "codec-tls",
     "codec-tls-threads",
     "quinn-tls",
     "tonic",
     "tonic-tls",
+    "tonic-call-tls",
     "nats",
     "nats-tls",
 ];
@@ -50,13 +54,15 @@ pub async fn with(name: &str, keys: &Keys, broker: SocketAddr, work: impl Work) 
         }
         "rustls-aws-lc" => work.run(forever(stream::Stream::new(keys, aws())?)).await,
         "proxy-plain" | "proxy-tls" => work.run(forever(proxy::Proxy::new(keys, has_tls)?)).await,
+        "ipc2" | "ipc2-tls" => work.run(forever(ipc2::Ipc2::new(keys, has_tls, broker))).await,
         "codec" => work.run(forever(codec::Codec::new(keys, None, Shape::OneLoop)?)).await,
         "codec-tls" => work.run(forever(codec::Codec::new(keys, aws(), Shape::OneLoop)?)).await,
         "codec-tls-threads" => {
             work.run(forever(codec::Codec::new(keys, aws(), Shape::Threads)?)).await
         }
         "quinn-tls" => work.run(forever(quic::Quic::new(keys)?)).await,
-        "tonic" | "tonic-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls)?)).await,
+        "tonic" | "tonic-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls, false)?)).await,
+        "tonic-call-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls, true)?)).await,
         "nats" | "nats-tls" => work.run(forever(nats::Nats::new(keys, has_tls, broker))).await,
         _ => Err(io::Error::other(format!("no engine {name}; there are {}", NAMES.join(", ")))),
     }

@@ -30,6 +30,9 @@ impl Keys {
         let names = [NAME, "10.91.1.1", "10.91.2.1", "127.0.0.1"].map(String::from);
         let node = rcgen::CertificateParams::new(names)?.signed_by(&key, &issuer)?;
         std::fs::create_dir_all(directory)?;
+        let names = ["alpha", "beta", "gamma"].map(m3ipc_proxy::NodeName::new);
+        let names: Vec<_> = names.into_iter().collect::<Result<_, _>>()?;
+        m3ipc_proxy::keys::make(&directory.join("nodes"), &names)?;
         let keys = Self(directory.into());
         std::fs::write(keys.file("ca.pem"), ca_certificate.pem())?;
         std::fs::write(keys.file("node.pem"), node.pem())?;

@@ -2,6 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::client::{Figures, Task};
 
 /// The bytes of a small frame.
 pub const SMALL_BYTES: usize = 64;
@@ -20,6 +24,17 @@ pub trait Line {
     async fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<()>;
     /// Whether a whole frame has come already.
     fn has_more(&self) -> bool;
+    /// A row that m3ipc alone has.
+    fn special(&mut self, _: Task, _: &Path, _: Duration) -> io::Result<Figures> {
+        Err(io::Error::other("a row of ipc2 and ipc2-tls alone"))
+    }
+    /// Round trips a second of 64 clients, if each client is a caller of its own.
+    fn callers(self, _length: Duration) -> Result<io::Result<f64>, Self>
+    where
+        Self: Sized,
+    {
+        Err(self)
+    }
 }
 
 /// The threads of a process.

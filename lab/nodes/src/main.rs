@@ -43,6 +43,12 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Role {
+    #[command(name = "daemon", hide = true)]
+    Daemon(m3ipc_daemon::Args),
+    #[command(name = "__proxy", hide = true)]
+    Proxy { config: PathBuf },
+    #[command(name = "__server", hide = true)]
+    Server { slot: i32, runtime: PathBuf },
     #[command(name = "__serve", hide = true)]
     Serve { engine: String, keys: PathBuf, broker: SocketAddr, at: SocketAddr },
     #[command(name = "__client", hide = true)]
@@ -85,12 +91,27 @@ fn play(role: Role) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(signal))?;
     // tonic and async-nats take the provider of the process.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    match &role {
+        Role::Daemon(args) => {
+            let _code = m3ipc_daemon::run(args);
+            return Ok(());
+        }
+        Role::Proxy { config } => {
+            let config = m3ipc_proxy::run::Config::read(config).map_err(io::Error::other)?;
+            let Err(error) = m3ipc_proxy::run::run(&config);
+            return Err(io::Error::other(error));
+        }
+        Role::Server { slot, runtime } => return engines::ipc2::serve(*slot, runtime),
+        _ => {}
+    }
     line::in_a_loop(async move || match role {
+        Role::Daemon(_) | Role::Proxy { .. } | Role::Server { .. } => Ok(()),
         Role::Serve { engine, keys, broker, at } => {
             engines::with(&engine, &Keys(keys), broker, Serve(at)).await
         }
         Role::Client { engine, keys, broker, task, millis, to } => {
-            let work = client::Client { task, to, length: Duration::from_millis(millis) };
+            let length = Duration::from_millis(millis);
+            let work = client::Client { task, to, length, keys: keys.clone() };
             engines::with(&engine, &Keys(keys), broker, work).await
         }
     })?

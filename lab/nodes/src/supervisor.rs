@@ -63,10 +63,14 @@ pub enum RowName {
     Kill,
     /// The healthy pair when the third node is stopped
     Stop,
+    /// From the kill of the remote server to the caller's error (ipc2 alone)
+    Death,
+    /// Local calls without and with the proxy (ipc2 alone)
+    Local,
 }
 
 /// All rows.
-pub const ROWS: [RowName; 8] = [
+pub const ROWS: [RowName; 10] = [
     RowName::Hot,
     RowName::Paced,
     RowName::Many,
@@ -75,6 +79,8 @@ pub const ROWS: [RowName; 8] = [
     RowName::PacedCopy,
     RowName::Kill,
     RowName::Stop,
+    RowName::Death,
+    RowName::Local,
 ];
 
 impl RowName {
@@ -87,6 +93,19 @@ impl RowName {
             Self::HotCopy => Task::HotCopy,
             Self::PacedCopy => Task::PacedCopy,
             Self::Kill | Self::Stop => Task::Stall,
+            Self::Death => Task::Death,
+            Self::Local => Task::Local,
+        }
+    }
+
+    /// Whether an engine has the row.
+    fn is_of(self, engine: &str) -> bool {
+        let is_ours = engine.starts_with("ipc2");
+        match self {
+            Self::Hot | Self::Paced | Self::Many => true,
+            // Copies do not leave their node yet; the supervisor kills a whole node.
+            Self::Copy | Self::HotCopy | Self::PacedCopy | Self::Kill | Self::Stop => !is_ours,
+            Self::Death | Self::Local => is_ours,
         }
     }
 
@@ -149,7 +168,7 @@ pub fn run(args: &RunArgs) -> io::Result<()> {
     let mut bench = Bench { place, keys, millis: args.millis, rows: vec![] };
     for _ in 0..args.rounds {
         for &row in &rows {
-            for engine in &engines {
+            for engine in engines.iter().filter(|it| row.is_of(it)) {
                 bench.measure(engine, row);
             }
         }

@@ -43,36 +43,7 @@ pub fn run_services(_args: &Services) -> Result<ExitCode> {
 }
 
 fn execute(command: &str, subcommand: &str) -> Result<ExitCode> {
-    let words = passed_on(command, std::env::args_os());
+    let words = other_program::passed_on(command, std::env::args_os());
     let words = std::iter::once(OsString::from(subcommand)).chain(words);
     other_program::execute("m3-supervise", "m3ipc-supervise", words)
-}
-
-/// The words after the command. `m3 --json services` has one before it.
-fn passed_on(
-    command: &str,
-    words: impl Iterator<Item = OsString>,
-) -> impl Iterator<Item = OsString> {
-    let words: Vec<OsString> = words.skip(1).collect();
-    let at = words.iter().position(|word| word == command).unwrap_or(words.len());
-    let json = words[..at].iter().any(|word| word == "--json").then(|| "--json".into());
-    let after: Vec<OsString> = words.into_iter().skip(at + 1).collect();
-    after.into_iter().chain(json)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_argument_is_passed_on_also_one_named_as_the_command() {
-        for (words, passed) in [
-            (&["m3", "services", "services", "--json"][..], &["services", "--json"][..]),
-            (&["m3", "--json", "services", "shop"], &["shop", "--json"]),
-            (&["m3", "services", "shop", "stop", "a"], &["shop", "stop", "a"]),
-        ] {
-            let words = words.iter().map(OsString::from);
-            assert!(passed_on("services", words).eq(passed.iter().map(OsString::from)));
-        }
-    }
 }

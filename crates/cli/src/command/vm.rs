@@ -1,5 +1,6 @@
 //! `m3 vm`: creates, ends, lists and shows VMs.
 
+use super::nodes;
 use crate::error::{CliError, Result};
 use crate::lookup;
 use crate::options::NodeOptions;
@@ -78,6 +79,8 @@ pub struct Create {
     /// Repeatable.
     #[arg(long, value_name = "NAME=NUMBER[:UID]", value_parser = domain)]
     domain: Vec<DomainArg>,
+    #[command(flatten)]
+    shares: nodes::Shares,
 }
 
 /// The rule for copies within one user. Between users, a copy always needs a grant.
@@ -175,7 +178,8 @@ fn create(args: &Create, out: Output) -> Result<()> {
             config = config.domain_user(name, *uid);
         }
     }
-    if let Some(id) = args.id {
+    let shared = nodes::share(&args.shares, &args.name, args.id, [args.procs, args.tasks])?;
+    if let Some(id) = shared.or(args.id) {
         config = config.id(id);
     }
     if let Some(slots) = args.procs {

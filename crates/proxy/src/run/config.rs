@@ -100,6 +100,8 @@ struct RawConfig {
     user: Option<String>,
     #[serde(default)]
     sandbox: Confinement,
+    #[serde(default)]
+    without_security: bool,
 }
 
 /// Whether the proxy runs in its sandbox.
@@ -146,6 +148,8 @@ pub struct Config {
     pub user: Option<String>,
     /// Whether the proxy runs in its sandbox.
     pub confinement: Confinement,
+    /// Whether the connections are bare TCP, whose peers are believed whatever they claim.
+    pub without_security: bool,
 }
 
 fn user_of(name: &str) -> Result<(u32, u32), ConfigError> {
@@ -199,7 +203,18 @@ impl Config {
         let state = state.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
         let state = state.unwrap_or_else(|| base.to_owned());
         let (name, user, confinement) = (own_name, raw.user, raw.sandbox);
-        Ok(Self { name, own, registry, feed, keys, runtime_directory, state, user, confinement })
+        Ok(Self {
+            name,
+            own,
+            registry,
+            feed,
+            keys,
+            runtime_directory,
+            state,
+            user,
+            confinement,
+            without_security: raw.without_security,
+        })
     }
 
     /// The owners of slots, as far as they are known now.

@@ -121,6 +121,11 @@ impl Local {
         std::iter::once(self.proxy.as_fd()).chain(stand_ins)
     }
 
+    /// The number of stand-ins.
+    pub fn stand_ins(&self) -> usize {
+        self.stand_ins.len()
+    }
+
     /// When [`Local::step`] is due without an event.
     pub fn deadline(&self) -> Option<Instant> {
         self.wanted.deadline().into_iter().chain(self.next_look).min()

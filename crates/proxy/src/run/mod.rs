@@ -12,8 +12,10 @@
 mod config;
 mod feed;
 mod incarnation;
+mod links;
 mod local;
 mod network;
+mod patience;
 pub mod sandbox;
 mod user;
 mod wanted;
@@ -21,17 +23,22 @@ mod wanted;
 pub use config::{Config, ConfigError, Confinement};
 pub use feed::FeedError;
 
+use crate::status::StatusSocket;
+use crate::transport::plain::Plain;
 use crate::transport::tls::Tls;
 use crate::transport::{Limits, Listener, Transport};
 use feed::{Feed, FeedEvent};
 use incarnation::Lives;
+use links::Links;
 use local::{Local, Parcel};
 use m3ipc::nodes::Proxy;
 use m3ipc::{Code, NodeError};
 use m3ipc_fabric::{Action, Machine, NodeId, Registry, Settings};
 use network::{Clock, Network};
+use patience::Patience;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// The time that a predecessor has to leave the daemon.
@@ -77,21 +84,40 @@ pub enum RunError {
 /// # Errors
 /// [`RunError`]: nothing was begun, or the system refuses.
 pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
-    let tls = Tls::new(config.read_keys()?, Limits::default()).map_err(|cause| {
-        ConfigError::KeyPair { node: config.name.clone(), path: config.keys.clone(), cause }
-    })?;
+    let transport = transport(config)?;
     raise_descriptor_limit();
-    let mut listener = listen(config, &tls)?;
+    let mut listener = listen(config, &*transport())?;
+    // The user of the proxy may have no right to write there.
+    let status = StatusSocket::listen(&config.runtime_directory);
     sandbox::drop_root(config)?;
     let mut proxy = register_first(config)?;
+    // The daemon may have made the directory just now.
+    let status = status
+        .or_else(|_| StatusSocket::listen(&config.runtime_directory))
+        .inspect_err(|error| eprintln!("m3-proxy: no status for `m3 node ls`: {error}"))
+        .ok();
     let mut lives = Lives::begin(config)?;
     // No file is needed from here on.
     eprintln!("m3-proxy: {}", sandbox::close(config)?);
     loop {
-        Life::begin(config, &mut lives, proxy, (Box::new(tls.clone()), &mut *listener)).live()?;
+        let begun = Life::begin(config, &mut lives, proxy, (transport(), &mut *listener));
+        Life { status: status.as_ref(), ..begun }.live()?;
         eprintln!("m3-proxy: the daemon has gone; waiting for the next one");
         proxy = register_later(config);
     }
+}
+
+/// A maker of the transport that the configuration wants.
+fn transport(config: &Config) -> Result<Box<dyn Fn() -> Box<dyn Transport>>, RunError> {
+    if config.without_security {
+        eprintln!("m3-proxy: without_security: nothing proves who the other nodes are");
+        let plain = Plain::without_security(config.name.clone(), Limits::default());
+        return Ok(Box::new(move || Box::new(plain.clone())));
+    }
+    let tls = Tls::new(config.read_keys()?, Limits::default()).map_err(|cause| {
+        ConfigError::KeyPair { node: config.name.clone(), path: config.keys.clone(), cause }
+    })?;
+    Ok(Box::new(move || Box::new(tls.clone())))
 }
 
 /// Listens at the address of the own node. A predecessor that was killed may still have it.
@@ -172,6 +198,10 @@ struct Life<'a> {
     machine: Machine,
     local: Local,
     network: Network<'a>,
+    links: Links,
+    patience: Patience,
+    /// None where the runtime directory takes no socket.
+    status: Option<&'a StatusSocket>,
 }
 
 impl<'a> Life<'a> {
@@ -181,13 +211,13 @@ impl<'a> Life<'a> {
         proxy: Proxy,
         (transport, listener): (Box<dyn Transport>, &'a mut dyn Listener),
     ) -> Self {
-        let clock = Clock::begin();
+        let (clock, incarnation) = (Clock::begin(), lives.next());
         let owners = config.owners();
         let peers = config.peers().map(|node| node.id);
         let machine = Machine::new(
             &config.registry.cluster,
             config.own.id,
-            lives.next(),
+            incarnation,
             owners.clone(),
             peers,
             Settings::default(),
@@ -201,7 +231,8 @@ impl<'a> Life<'a> {
             // Nobody is at an unclaimed slot: that is no lost node.
             let _ = local.answers_for(config::NO_NODE);
         }
-        Self { config, clock, machine, local, network }
+        let (links, patience) = (Links::new(incarnation), Patience::default());
+        Self { config, clock, machine, local, network, links, patience, status: None }
     }
 
     /// Works until the daemon ends.
@@ -221,17 +252,18 @@ impl<'a> Life<'a> {
         self.local.step(&mut self.machine, &self.clock)?;
         self.act()?;
         self.network.transmit(&mut self.machine, &self.clock, now);
+        if let Some(status) = self.status {
+            status.serve(|| self.links.status(self.config, &self.network, &self.local));
+        }
         // What a connection had no room for may have ended a session.
         self.act()
     }
 
     /// Waits for an event or the next deadline.
-    fn wait(&self) -> Result<(), RunError> {
+    fn wait(&mut self) -> Result<(), RunError> {
         let machine = self.machine.next_timeout_ns().map(|at_ns| self.clock.at(at_ns));
         let all = [machine, self.network.deadline(), self.local.deadline()];
-        let limit = all.into_iter().flatten().min();
-        let limit = limit.map(|at| at.saturating_duration_since(Instant::now()));
-        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let limit_at = all.into_iter().flatten().min();
         let network = self.network.descriptors().map(|(descriptor, writes)| {
             let out = if writes { PollFlags::OUT } else { PollFlags::empty() };
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN | out)
@@ -239,8 +271,14 @@ impl<'a> Life<'a> {
         let local = self.local.descriptors();
         let feed = self.config.feed.iter().filter_map(|feed| feed.descriptor());
         let local = local.chain(feed).map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
-        let mut descriptors: Vec<PollFd<'_>> = network.chain(local).collect();
-        match poll(&mut descriptors, limit.as_ref()) {
+        let status = self.status.iter();
+        let status = status.map(|it| PollFd::from_borrowed_fd(it.as_fd(), PollFlags::IN));
+        let mut descriptors: Vec<PollFd<'_>> = network.chain(local).chain(status).collect();
+        let begin = Instant::now();
+        let found = wait_for(&mut descriptors, self.patience, begin, limit_at);
+        drop(descriptors);
+        self.patience.waited(begin.elapsed());
+        match found {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(errno) => Err(RunError::Poll(errno)),
         }
@@ -313,14 +351,16 @@ impl<'a> Life<'a> {
             Action::Bound { endpoint } => local.remote_bound(endpoint),
             Action::Died { endpoint } => local.remote_died(endpoint, machine, clock),
             Action::Room { node, vm } => local.room(node, vm, machine, clock),
-            Action::NodeUp { node, .. } => {
+            Action::NodeUp { node, incarnation } => {
                 let name = self.name_of(node);
+                self.links.up(node, incarnation);
                 eprintln!("m3-proxy: node {name} can be reached");
                 self.local.node_up(&name)?;
             }
             Action::NodeLost { node, cause } => {
                 let name = self.name_of(node);
                 eprintln!("m3-proxy: node {name} cannot be reached any more ({cause:?})");
+                self.links.lost(node);
                 let Self { machine, clock, local, .. } = self;
                 local.node_lost((node, &name), cause, machine, clock)?;
             }
@@ -329,6 +369,7 @@ impl<'a> Life<'a> {
                 let name = self.name_of(node);
                 let who = if by_peer { "refuses this node" } else { "is refused" };
                 eprintln!("m3-proxy: node {name} {who}: {}", explain(why));
+                self.links.refused(node, format!("it {who}: {}", explain(why)));
             }
         }
         Ok(())
@@ -338,6 +379,28 @@ impl<'a> Life<'a> {
         let entry = self.config.registry.nodes.iter().find(|entry| entry.id == node);
         entry.map_or_else(|| node.0.to_string(), |entry| entry.name.clone())
     }
+}
+
+/// Waits for an event, at first without a sleep if that pays.
+fn wait_for(
+    descriptors: &mut [PollFd<'_>],
+    patience: Patience,
+    begin: Instant,
+    limit: Option<Instant>,
+) -> Result<usize, rustix::io::Errno> {
+    let left = |now| limit.map(|at| at.saturating_duration_since(now));
+    if patience.polls() {
+        let most = left(begin).map_or(patience::LONGEST, |left| left.min(patience::LONGEST));
+        while begin.elapsed() < most {
+            std::thread::yield_now();
+            match poll(descriptors, Some(&Timespec::default()))? {
+                0 => {}
+                found => return Ok(found),
+            }
+        }
+    }
+    let left = left(Instant::now()).and_then(|left| Timespec::try_from(left).ok());
+    poll(descriptors, left.as_ref())
 }
 
 /// What to do about a refused connection.

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use crate::NodeName;
+use crate::status::Traffic;
 use crate::transport::{Connection, Listener, Sent, Transport};
 use m3ipc_fabric::{ConnectionId, Lane, Machine, NodeId};
 use std::collections::BTreeMap;
@@ -39,6 +40,20 @@ struct Peer {
     pause: Duration,
     /// Whether the last attempt failed, and the log says so.
     has_complained: bool,
+    line: Line,
+}
+
+/// What passed between this node and another, and the last failure to connect.
+#[derive(Clone, Debug, Default)]
+pub struct Line {
+    /// What this proxy has sent.
+    pub sent: Traffic,
+    /// What came.
+    pub received: Traffic,
+    /// Why the last connection failed or ended; none while one stands.
+    pub failure: Option<String>,
+    /// The round trip of the connection that stands.
+    pub round_trip: Option<Duration>,
 }
 
 /// All connections of a proxy.
@@ -74,6 +89,7 @@ impl<'a> Network<'a> {
                 next_dial: now,
                 pause: PAUSES[0],
                 has_complained: false,
+                line: Line::default(),
             })
         });
         let (peers, own) = (peers.collect(), config.own.id);
@@ -186,12 +202,14 @@ impl<'a> Network<'a> {
                 };
                 wire.node = Some(peer.id);
                 (peer.pause, peer.has_complained) = (PAUSES[0], false);
+                peer.line.failure = None;
                 machine.connected(clock.now_ns(), peer.id, id);
             }
             let node = wire.node;
             match received {
                 Ok(true) => {
                     if let Some(node) = node {
+                        self.count(node, |line| line.received.count(frame.len()));
                         machine.received(clock.now_ns(), node, id, &frame);
                     }
                     self.frame = frame;
@@ -222,6 +240,9 @@ impl<'a> Network<'a> {
             peer.dialled = None;
             peer.failed(now, why);
         } else {
+            if let Some(node) = wire.node {
+                self.count(node, |line| line.failure = Some(why.to_owned()));
+            }
             eprintln!("m3-proxy: a connection of another node has ended: {why}");
         }
         if let Some(node) = wire.node {
@@ -256,6 +277,7 @@ impl<'a> Network<'a> {
                 {
                     // The machine learns of the end of a connection from its next `read`.
                     let Some(wire) = self.wires.get_mut(&packet.connection) else { continue };
+                    self.peers[at].line.sent.count(packet.bytes.len());
                     if let Ok(Sent::Full) = wire.connection.send(&packet.bytes, now) {
                         wire.waiting = Some(packet.bytes);
                     }
@@ -263,6 +285,22 @@ impl<'a> Network<'a> {
             }
         }
         self.wires.values_mut().for_each(|wire| wire.connection.flush());
+    }
+
+    fn count(&mut self, node: NodeId, count: impl FnOnce(&mut Line)) {
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == node) {
+            count(&mut peer.line);
+        }
+    }
+
+    /// What passed between this node and another.
+    pub fn line(&self, node: NodeId) -> Line {
+        let Some(peer) = self.peers.iter().find(|peer| peer.id == node) else {
+            return Line::default();
+        };
+        let mut wires = self.wires.values().filter(|wire| wire.node == Some(node));
+        let wire = wires.next().and_then(|it| m3ipc_sys::tcp_round_trip(&it.connection).ok());
+        Line { round_trip: wire, ..peer.line.clone() }
     }
 
     fn is_full(&self, node: NodeId) -> bool {
@@ -273,6 +311,7 @@ impl<'a> Network<'a> {
 
 impl Peer {
     fn failed(&mut self, now: Instant, why: &str) {
+        self.line.failure = Some(why.to_owned());
         if !std::mem::replace(&mut self.has_complained, true) {
             eprintln!("m3-proxy: no connection with {} at {}: {why}", self.name, self.address);
         }

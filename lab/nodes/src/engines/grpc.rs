@@ -15,7 +15,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::server::{NamedService, StreamingService};
+use tonic::server::{NamedService, StreamingService, UnaryService};
 use tonic::transport::ServerTlsConfig;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Server};
 use tonic::{Request, Response, Status, Streaming};
@@ -30,12 +30,14 @@ const LIMIT: usize = 16 << 20;
 /// gRPC over TLS, or plain.
 pub struct Grpc {
     tls: Option<(ClientTlsConfig, ServerTlsConfig)>,
+    /// Whether each trip is a call of its own.
+    has_calls: bool,
     channels: Mutex<HashMap<SocketAddr, Channel>>,
 }
 
 impl Grpc {
-    /// With the keys of the run, or plain.
-    pub fn new(keys: &Keys, has_tls: bool) -> io::Result<Self> {
+    /// With the keys of the run, or plain; a call for each trip, or a stream.
+    pub fn new(keys: &Keys, has_tls: bool, has_calls: bool) -> io::Result<Self> {
         let tls = if has_tls {
             let ca = Certificate::from_pem(std::fs::read(keys.file("ca.pem"))?);
             let chain = std::fs::read(keys.file("node.pem"))?;
@@ -46,7 +48,7 @@ impl Grpc {
         } else {
             None
         };
-        Ok(Self { tls, channels: Mutex::default() })
+        Ok(Self { tls, has_calls, channels: Mutex::default() })
     }
 
     async fn channel(&self, to: SocketAddr) -> io::Result<Channel> {
@@ -80,11 +82,14 @@ impl Engine for Grpc {
         let mut client =
             tonic::client::Grpc::new(self.channel(to).await?).max_decoding_message_size(LIMIT);
         client.ready().await.map_err(io::Error::other)?;
+        if self.has_calls {
+            return Ok(GrpcLine { send: Sender::Caller(client, Bytes::new()), receive: None });
+        }
         let (send, frames) = mpsc::channel(CAPACITY);
         let path = http::uri::PathAndQuery::from_static("/m3.Nodes/Line");
         let request = Request::new(ReceiverStream::new(frames));
         let answer = client.streaming(request, path, Raw).await.map_err(io::Error::other)?;
-        Ok(GrpcLine { send: Sender::Client(send), receive: answer.into_inner() })
+        Ok(GrpcLine { send: Sender::Client(send), receive: Some(answer.into_inner()) })
     }
 
     async fn serve(&'static self, at: SocketAddr) -> io::Result<()> {
@@ -165,9 +170,18 @@ impl StreamingService<Bytes> for Lines {
 
     fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
         let (send, answers) = mpsc::channel(CAPACITY);
-        let line = GrpcLine { send: Sender::Server(send), receive: request.into_inner() };
+        let line = GrpcLine { send: Sender::Server(send), receive: Some(request.into_inner()) };
         let _ = self.0.send(line);
         Box::pin(async { Ok(Response::new(ReceiverStream::new(answers))) })
+    }
+}
+
+impl UnaryService<Bytes> for Lines {
+    type Response = Bytes;
+    type Future = std::future::Ready<Result<Response<Bytes>, Status>>;
+
+    fn call(&mut self, request: Request<Bytes>) -> Self::Future {
+        std::future::ready(Ok(Response::new(request.into_inner())))
     }
 }
 
@@ -188,6 +202,9 @@ impl tower_service::Service<http::Request<Body>> for Lines {
         let service = self.clone();
         Box::pin(async move {
             let mut grpc = tonic::server::Grpc::new(Raw).max_decoding_message_size(LIMIT);
+            if request.uri().path().ends_with("/Call") {
+                return Ok(grpc.unary(service, request).await);
+            }
             Ok(grpc.streaming(service, request).await)
         })
     }
@@ -196,27 +213,42 @@ impl tower_service::Service<http::Request<Body>> for Lines {
 enum Sender {
     Client(mpsc::Sender<Bytes>),
     Server(mpsc::Sender<Result<Bytes, Status>>),
+    /// The next request, which `receive` sends.
+    Caller(tonic::client::Grpc<Channel>, Bytes),
 }
 
 /// Both directions of one call.
 pub struct GrpcLine {
     send: Sender,
-    receive: Streaming<Bytes>,
+    /// None of a caller.
+    receive: Option<Streaming<Bytes>>,
 }
 
 impl Line for GrpcLine {
     async fn send(&mut self, frame: &[u8], _: bool) -> io::Result<()> {
         let frame = Bytes::copy_from_slice(frame);
-        let sent = match &self.send {
+        let sent = match &mut self.send {
             Sender::Client(send) => send.send(frame).await.is_ok(),
             Sender::Server(send) => send.send(Ok(frame)).await.is_ok(),
+            Sender::Caller(_, request) => {
+                *request = frame;
+                true
+            }
         };
         if sent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     }
 
     async fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<()> {
-        let next = self.receive.next().await.ok_or(io::ErrorKind::UnexpectedEof)?;
         frame.clear();
+        if let Sender::Caller(client, request) = &mut self.send {
+            client.ready().await.map_err(io::Error::other)?;
+            let path = http::uri::PathAndQuery::from_static("/m3.Nodes/Call");
+            let answer = client.unary(Request::new(request.clone()), path, Raw).await;
+            frame.extend_from_slice(&answer.map_err(io::Error::other)?.into_inner());
+            return Ok(());
+        }
+        let stream = self.receive.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let next = stream.next().await.ok_or(io::ErrorKind::UnexpectedEof)?;
         frame.extend_from_slice(&next.map_err(io::Error::other)?);
         Ok(())
     }

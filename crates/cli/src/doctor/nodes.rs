@@ -1,0 +1,101 @@
+//! Other nodes, as the proxy of this node sees them.
+
+use super::finding::Finding;
+use m3ipc_sys::{peer_user, user_id};
+use serde_json::Value;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// The socket of the proxy in the runtime directory.
+const SOCKET_NAME: &str = "proxy.sock";
+const LIMIT: Duration = Duration::from_secs(3);
+const ANSWER_MAX_BYTES: u64 = 1 << 20;
+
+/// Runs the checks of this group.
+pub fn examine(directory: &Path) -> Vec<Finding> {
+    match ask(directory) {
+        Ok(status) => findings(&status),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            vec![Finding::note("proxy", "none: this node is alone; `m3 node join` starts one")]
+        }
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => vec![Finding::off(
+            "proxy",
+            "it has ended without `m3 node leave`",
+            "calls to other nodes fail with -64; `m3 node join --config FILE` starts it again",
+        )],
+        Err(error) => vec![Finding::off(
+            "proxy",
+            format!("it gives no status: {error}"),
+            "run this as its user or as root, and see whether it is stopped",
+        )],
+    }
+}
+
+fn ask(directory: &Path) -> io::Result<Value> {
+    let stream = UnixStream::connect(directory.join(SOCKET_NAME))?;
+    let uid = peer_user(&stream)?;
+    if uid != 0 && uid != user_id() && user_id() != 0 {
+        return Err(io::Error::other(format!("it is a process of user {uid}")));
+    }
+    stream.set_read_timeout(Some(LIMIT))?;
+    let mut text = Vec::new();
+    stream.take(ANSWER_MAX_BYTES).read_to_end(&mut text)?;
+    serde_json::from_slice(&text).map_err(io::Error::other)
+}
+
+fn findings(status: &Value) -> Vec<Finding> {
+    let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+    let is = format!(
+        "node {} of cluster {} at {}, {} stand-ins",
+        text(&status["node"]),
+        text(&status["cluster"]),
+        text(&status["address"]),
+        status["stand_ins"]
+    );
+    let mut findings = vec![if status["tls"] == Value::Bool(true) {
+        Finding::ok("proxy", is)
+    } else {
+        let fallback = "bare TCP: whoever reaches the address can be any node; remove \
+                        `without_security` from the configuration";
+        Finding::off("proxy", is, fallback)
+    }];
+    for node in status["nodes"].as_array().into_iter().flatten() {
+        let (name, at) = (text(&node["name"]), text(&node["address"]));
+        let state = text(&node["state"]);
+        findings.push(if state == "up" {
+            let trip = node["round_trip_us"].as_u64();
+            let trip = trip.map_or_else(String::new, |us| format!(", round trip {us} us"));
+            Finding::ok("node", format!("{name} at {at} can be reached{trip}"))
+        } else {
+            let why = node["why"].as_str().unwrap_or("its proxy has not connected");
+            let is = format!("{name} at {at} cannot be reached ({state}): {why}");
+            Finding::off("node", is, "calls to its endpoints fail with -64; others go on")
+        });
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::FindingState;
+    use super::*;
+
+    #[test]
+    fn each_node_that_cannot_be_reached_is_off_with_its_reason() {
+        let status = serde_json::json!({
+            "node": "alpha", "cluster": "lab", "address": "a:1", "stand_ins": 2, "tls": false,
+            "nodes": [
+                {"name": "beta", "address": "b:1", "state": "up", "round_trip_us": 7},
+                {"name": "gamma", "address": "c:1", "state": "lost", "why": "refused"},
+            ],
+        });
+        let found = findings(&status);
+        let states: Vec<FindingState> = found.iter().map(|it| it.state).collect();
+        assert_eq!(states, [FindingState::Off, FindingState::Ok, FindingState::Off]);
+        assert!(found[2].is.contains("gamma at c:1") && found[2].is.contains("refused"));
+        // Another release may answer with something else.
+        assert!(!findings(&serde_json::json!([1])).is_empty());
+    }
+}
