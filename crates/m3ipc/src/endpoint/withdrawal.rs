@@ -2,7 +2,9 @@
 
 use m3ipc_abi::Code;
 
-/// What became of a message that was given up: the result of [`Endpoint::withdraw`](super::Endpoint::withdraw).
+/// What became of a message that was given up: the result of [`Endpoint::withdraw`].
+///
+/// [`Endpoint::withdraw`]: super::Endpoint::withdraw
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the receiver may have taken the message"]
 pub enum Withdrawal {
@@ -11,7 +13,9 @@ pub enum Withdrawal {
     /// The receiver has taken it.
     Taken,
     /// The receiver may have taken it: it is on another node, which did not say so in time, or it
-    /// broke the rules. Also for a message whose end [`Endpoint::poll_send`](super::Endpoint::poll_send) has told already.
+    /// broke the rules. Also for a message whose end [`Endpoint::poll_send`] has told already.
+    ///
+    /// [`Endpoint::poll_send`]: super::Endpoint::poll_send
     Unknown,
 }
 
