@@ -92,6 +92,22 @@ pub fn text(engines: &[String], rows: &[Row]) -> String {
         }
     }
     let mut text = format!("\n{}\n{}\n{}", calls.text(), copies.text(), deaths.text());
+    for engine in engines {
+        if let Some(row) = found(engine, RowName::Death) {
+            let (p50, worst) = (shown(p50(row)), time(row.most(|it| it.max_ns) as f64));
+            text.push_str(&format!("{engine}: kill -9 of the server to the error of its remote caller: {p50}, at most {worst}\n"));
+        }
+        if let Some(row) = found(engine, RowName::Local) {
+            let without = row.median(|it| it.calm_max_ns as f64);
+            let ratio = p50(row).zip(without).map(|(with, without)| with / without);
+            text.push_str(&format!(
+                "{engine}: local round trip {} without a proxy, {} with it ({})\n",
+                shown(without),
+                shown(p50(row)),
+                times(ratio)
+            ));
+        }
+    }
     for row in rows.iter().filter(|row| !row.failures.is_empty()) {
         let failures = row.failures.join("; ");
         text.push_str(&format!("{} {:?}: no figure: {failures}\n", row.engine, row.row));
