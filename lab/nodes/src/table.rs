@@ -95,7 +95,10 @@ pub fn text(engines: &[String], rows: &[Row]) -> String {
     for engine in engines {
         if let Some(row) = found(engine, RowName::Death) {
             let (p50, worst) = (shown(p50(row)), time(row.most(|it| it.max_ns) as f64));
-            text.push_str(&format!("{engine}: kill -9 of the server to the error of its remote caller: {p50}, at most {worst}\n"));
+            text.push_str(&format!(
+                "{engine}: kill -9 of the server to the error of its remote caller: {p50}, at \
+                 most {worst}\n"
+            ));
         }
         if let Some(row) = found(engine, RowName::Local) {
             let without = row.median(|it| it.calm_max_ns as f64);
