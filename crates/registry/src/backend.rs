@@ -22,7 +22,7 @@ pub trait Backend {
     }
 
     /// Keeps the life that was begun. The caller repeats this more often than each
-    /// [`KEEP`](crate::serve).
+    /// `KEEP`.
     ///
     /// # Errors
     /// [`BackendError::SecondLife`]: the life ended, and another process is this node now.

@@ -180,7 +180,7 @@ fn count_of_vm(text: &str) -> Result<(String, u32), String> {
 /// Carries out a command.
 ///
 /// # Errors
-/// [`CommandError`], which names the cause and the next step.
+/// `CommandError`, which names the cause and the next step.
 pub fn execute(line: CommandLine) -> Result<(), CommandError> {
     match line.command {
         Command::Ldap(command) => execute_ldap(command),

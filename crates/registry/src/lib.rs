@@ -9,7 +9,7 @@
 //! A process of its own holds the clients: the proxy has no LDAP, no HTTP, no password, and closes
 //! its sandbox after it has started this program. [`Backend`] is the seam between the three.
 //!
-//! The loss of a directory or of etcd stops claims and nothing else: [`serve`] says so once, and
+//! The loss of a directory or of etcd stops claims and nothing else: `serve` says so once, and
 //! the proxy goes on with what it has read.
 #![forbid(unsafe_code)]
 
