@@ -9,7 +9,7 @@
 //! |---|---|
 //! | 0 | `Held` |
 //! | the caller's own thread, which a signal interrupted | `Own`: the handler may not wait |
-//! | the same, but the handler left by siglongjmp | `Held`, recovered: see [`holds`] |
+//! | the same, but the handler left by siglongjmp | `Held`, recovered: see `holds` |
 //! | a thread that has ended, or that began after the time | `Held`, recovered |
 //! | a thread that runs, for longer than the caller waits | `Busy` |
 //!
