@@ -8,8 +8,6 @@ use std::os::fd::RawFd;
 
 /// `IP_BIND_ADDRESS_NO_PORT`.
 const IP_BIND_LATE: i32 = 24;
-/// `TCP_INQ`: each `recvmsg` tells how many bytes wait.
-const TCP_INQ: i32 = 36;
 
 /// Options that are right in the kernel alone.
 const HARMLESS: &[(i32, &[i32])] = &[
@@ -90,7 +88,7 @@ fn is_harmless(level: i32, name: i32, value: Option<i32>) -> bool {
 #[must_use]
 pub fn refusal(fd: RawFd, level: i32, name: i32) -> Option<i32> {
     // gRPC asks for it on each socket, to size its next buffer.
-    let is_refused = (level, name) == (libc::IPPROTO_TCP, TCP_INQ)
+    let is_refused = (level, name) == (libc::IPPROTO_TCP, sockets::TCP_INQ)
         && !limits::are_on()
         && matches!(descriptors::get(fd), Entry::Unknown | Entry::New { .. } | Entry::Socket(_));
     is_refused.then_some(libc::ENOPROTOOPT)
@@ -150,11 +148,12 @@ mod tests {
 
     #[test]
     fn only_an_option_that_streams_of_the_library_lack_is_refused() {
+        descriptors::prepare();
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        assert_eq!(refusal(fd, libc::IPPROTO_TCP, TCP_INQ), Some(libc::ENOPROTOOPT));
+        assert_eq!(refusal(fd, libc::IPPROTO_TCP, sockets::TCP_INQ), Some(libc::ENOPROTOOPT));
         assert_eq!(refusal(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY), None);
-        assert_eq!(refusal(fd, libc::SOL_SOCKET, TCP_INQ), None);
+        assert_eq!(refusal(fd, libc::SOL_SOCKET, sockets::TCP_INQ), None);
     }
 
     #[test]

@@ -199,8 +199,8 @@ const SO_TIMESTAMPNS_NEW: i32 = 64;
 const SO_TIMESTAMPING_NEW: i32 = 65;
 /// Linux 6.5.
 const SO_PASSPIDFD: i32 = 76;
-/// Control data with each receive of TCP; Linux 4.18.
-const TCP_INQ: i32 = 36;
+/// Control data with each receive of TCP, of the number of bytes that wait; Linux 4.18.
+pub const TCP_INQ: i32 = 36;
 
 /// Options of Unix sockets, and the least value that shared memory cannot mirror.
 const UNIX_LIMITS: [(i32, i32); 4] =
