@@ -170,8 +170,18 @@ impl OneNode {
     #[must_use]
     pub fn bind(&self, slot: i32) -> Endpoint {
         let mut anchor = self.anchor.lock().expect("no test panics here");
-        anchor.get_or_insert_with(|| self.vm.bind_any().expect("a free slot"));
+        anchor.get_or_insert_with(|| {
+            self.await_proxy();
+            self.vm.bind_any().expect("a free slot")
+        });
         self.vm.bind_additional(Some(slot)).expect("the slot is free")
+    }
+
+    /// Waits until the proxy has registered. Before that, any free slot may be one of another node,
+    /// and a program there makes the registration fail.
+    fn await_proxy(&self) {
+        let lives = self.config.with_extension("lives");
+        until("the proxy has counted its start", || lives.exists());
     }
 
     /// Whether a program of this node can call the endpoint.
