@@ -48,6 +48,7 @@ const PACKAGES: &[&str] = &[
     "m3ipc-bench",
     "m3ipc-supervise",
     "m3ipc-proxy",
+    "m3ipc-registry",
     "m3ipc-capi",
     "m3ipc-shim-preload",
 ];

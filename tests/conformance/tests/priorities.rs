@@ -110,6 +110,33 @@ fn a_sender_of_the_highest_priority_cannot_keep_others_out() {
     meek.poll_send(&mut waiting).expect("taken");
 }
 
+#[test]
+fn a_sender_that_raises_each_waiting_message_cannot_keep_others_out() {
+    let fixture = NodeFixture::new("raise");
+    let vm = fixture.vm("raise");
+    let (mut server, mut flood, mut meek) =
+        (endpoint(&vm, 1), endpoint(&vm, 30), endpoint(&vm, 31));
+    let to = server.address();
+    // The first message of the flood is older than that of the other, and is seen twice.
+    let mut sent = flood.begin_send(to, &Message::new(2), Vec::new()).unwrap();
+    let mut waiting = meek.begin_send(to, &Message::new(1), Vec::new()).unwrap();
+    for passed in 0.. {
+        assert!(passed < 200, "the oldest message waits for ever");
+        // The server looks at the message for the sake of a notification, before it is raised.
+        flood.notify(to).unwrap();
+        assert!(server.receive_timeout(Source::Any, LIMIT).unwrap().is_notification());
+        flood.set_priority(PRIORITY_MAX).unwrap();
+        flood.notify(to).unwrap();
+        if take(&mut server).m_type == 1 {
+            break;
+        }
+        flood.poll_send(&mut sent).expect("taken");
+        flood.set_priority(0).unwrap();
+        sent = flood.begin_send(to, &Message::new(2), Vec::new()).unwrap();
+    }
+    meek.poll_send(&mut waiting).expect("taken");
+}
+
 /// The order in which the last server of a chain takes a request of a client of priority 3 and one
 /// of its other client, which a client of priority 7 waits for.
 fn order_in_chain(inheritance: Inheritance) -> Vec<i32> {

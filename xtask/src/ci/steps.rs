@@ -92,7 +92,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "build-proxy",
-        command: "cargo build --release -p m3ipc-proxy",
+        command: "cargo build --release -p m3ipc-proxy -p m3ipc-registry",
         after: &["build"],
         lock: "release",
         limit_s: 1_800,

@@ -1,7 +1,7 @@
 //! Where each file goes.
 //!
 //! ```text
-//! PREFIX/bin                    m3, m3d, m3-bench, m3-supervise, m3-proxy
+//! PREFIX/bin                    m3, m3d, m3-bench, m3-supervise, m3-proxy, m3-registry
 //! PREFIX/lib/debug/PREFIX/...   the debug information of programs and shared libraries
 //! PREFIX/LIBDIR                 libm3ipc.so.0.1.0, its two links, libm3ipc.a
 //! PREFIX/LIBDIR/m3ipc           libm3sock.so, which `m3 sock run` loads into programs
@@ -31,7 +31,7 @@ use super::template::Values;
 use super::versioned;
 
 /// The programs of an installation.
-const PROGRAMS: &[&str] = &["m3", "m3d", "m3-bench", "m3-supervise", "m3-proxy"];
+const PROGRAMS: &[&str] = &["m3", "m3d", "m3-bench", "m3-supervise", "m3-proxy", "m3-registry"];
 
 /// A shell, and the path of its completions from the prefix.
 const COMPLETIONS: &[(&str, &str)] = &[

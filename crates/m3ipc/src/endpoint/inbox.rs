@@ -76,11 +76,14 @@ impl Inbox {
             peer.marks().set_notification(true);
             self.notifications.insert((peer.address().slot(), index));
         }
-        // Of a message that waits, only a higher priority makes another entry.
-        if (!peer.marks().has_message() || peer.priority() > peer.marks().priority())
+        // Of a message that waits, only a higher priority makes another entry. A peer may change
+        // its claim at any moment: it is read once.
+        let claimed = peer.marks().has_message().then(|| peer.priority());
+        if claimed.is_none_or(|claimed| claimed > peer.marks().priority())
             && let Some(arrival) = peer.poll()
         {
-            self.messages.push(entry(peer, index, arrival.stamp));
+            let priority = claimed.unwrap_or_else(|| peer.priority());
+            self.messages.push(entry(peer, index, arrival.stamp, priority));
         }
     }
 
@@ -214,19 +217,41 @@ impl Inbox {
     pub(super) fn highest_priority(&self, peers: &mut Peers) -> u8 {
         let mut highest = 0;
         for (_, Reverse((_, index, _))) in &self.messages {
-            if let Some(peer) = peers.claimed(*index)
-                && peer.priority() > highest
-                && peer.poll().is_some()
-            {
-                highest = peer.priority();
+            let Some(peer) = peers.claimed(*index) else { continue };
+            let priority = peer.priority();
+            if priority > highest && peer.poll().is_some() {
+                highest = priority;
             }
         }
         highest
     }
 
+    /// Leaves one entry for each message that waits. Entries of messages that were taken at a
+    /// higher priority stay behind others, and would be the oldest.
+    fn forget_stale(&mut self, peers: &mut Peers) {
+        let mut indexes: Vec<u32> =
+            self.messages.drain().map(|(_, Reverse((_, index, _)))| index).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        for index in indexes {
+            let Some(peer) = peers.claimed(index) else { continue };
+            if !peer.marks().has_message() {
+                continue;
+            }
+            match peer.poll() {
+                Some(arrival) => {
+                    let priority = peer.priority();
+                    self.messages.push(entry(peer, index, arrival.stamp, priority));
+                }
+                None => peer.marks().set_message(false),
+            }
+        }
+    }
+
     /// Lets the oldest message be the next one.
     #[cold]
-    fn advance_oldest(&mut self) {
+    fn advance_oldest(&mut self, peers: &mut Peers) {
+        self.forget_stale(peers);
         // Of reversed ages the highest one is the oldest.
         if let Some(oldest) = self.messages.iter().map(|(_, age)| *age).max() {
             self.messages.push((PASSED, oldest));
@@ -246,7 +271,7 @@ impl Inbox {
         // them.
         let mut polls_left = 2 * self.messages.len();
         if self.order.is_passing_due() {
-            self.advance_oldest();
+            self.advance_oldest(peers);
         }
         while let Some((priority, Reverse((stamp, index, given)))) = self.messages.pop() {
             let Some(peer) = peers.claimed(index) else { continue };
@@ -258,7 +283,8 @@ impl Inbox {
                 // The message of the entry was withdrawn, or taken by a receive from this peer;
                 // this message is later.
                 Some(arrival) if arrival.stamp != given && polls_left > 0 => {
-                    self.messages.push(entry(peer, index, arrival.stamp));
+                    let priority = peer.priority();
+                    self.messages.push(entry(peer, index, arrival.stamp, priority));
                 }
                 Some(arrival) if wanted(&arrival) => {
                     peer.marks().set_message(false);
@@ -382,8 +408,7 @@ impl Inbox {
 }
 
 /// The queue entry of a message, which its peer is marked to have.
-fn entry(peer: &mut Peer, index: u32, given: u64) -> Entry {
-    let priority = peer.priority();
+fn entry(peer: &mut Peer, index: u32, given: u64, priority: u8) -> Entry {
     peer.marks().add_message(priority);
     (priority, Reverse((peer.marks().bound(given), index, given)))
 }

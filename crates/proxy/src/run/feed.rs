@@ -131,6 +131,10 @@ impl Feed {
     fn first(&self) -> Result<Registry, FeedError> {
         let until = Instant::now() + FIRST;
         loop {
+            // Notes without end are no registry.
+            if Instant::now() >= until {
+                return Err(FeedError::Silent(self.program.clone()));
+            }
             match self.next()? {
                 Some(FeedEvent::Registry(registry)) => return Ok(*registry),
                 Some(FeedEvent::Note(note)) => eprintln!("m3-proxy: registry: {note}"),

@@ -43,6 +43,7 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("target/dist/m3-bench", "benchmark");
     folder.write("target/dist/m3-supervise", "supervisor");
     folder.write("target/dist/m3-proxy", "proxy");
+    folder.write("target/dist/m3-registry", "registry");
     folder.write("target/dist/libm3ipc_c.so", shared);
     folder.write("target/dist/libm3ipc_c.a", "archive");
     folder.write("target/dist/libm3sock.so", "preload");
@@ -118,7 +119,7 @@ fn everything_lands_in_its_place() {
         "compatdir=/usr/include/m3ipc/compat"
     );
     assert_eq!(folder.read("out/usr/share/doc/m3ipc/compat.md"), "old paths");
-    assert_eq!(placer.count(), 2 * 25);
+    assert_eq!(placer.count(), 2 * 26);
 }
 
 #[test]
