@@ -17,15 +17,15 @@ const SLEEP: i32 = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     match std::env::args().nth(1).as_deref() {
-        Some("server") => server(),
-        _ => client(),
+        Some(name) => server(name),
+        None => client(),
     }
 }
 
-fn server() -> Result<(), Box<dyn Error>> {
+fn server(name: &str) -> Result<(), Box<dyn Error>> {
     let vm = Node::attach()?.vm_named("shop")?;
     let mut me = vm.bind_any()?;
-    me.name_attach("adder")?;
+    me.name_attach(name)?;
     loop {
         let request = me.receive(Source::Any)?;
         let mut answer = Message::new(request.m_type);
@@ -45,8 +45,10 @@ fn client() -> Result<(), Box<dyn Error>> {
     let vm = node.vm_open_or_create(&VmConfig::new("shop").life(VmLife::Creator))?;
     let mut me = vm.bind_any()?;
 
-    let mut child = Command::new(std::env::current_exe()?).arg("server").spawn()?;
-    let adder = me.wait_name("adder", Duration::from_secs(5))?;
+    // The server of a killed client may still start and enter this VM: each has a name of its own.
+    let name = format!("adder-{}", std::process::id());
+    let mut child = Command::new(std::env::current_exe()?).arg(&name).spawn()?;
+    let adder = me.wait_name(&name, Duration::from_secs(5))?;
 
     let mut request = Message::new(ADD);
     request.set_word(0, 2);

@@ -126,6 +126,31 @@ fn a_signal_ends_an_empty_node_and_leaves_members_to_the_next_daemon() {
 }
 
 #[test]
+fn a_damaged_journal_is_kept_and_the_log_names_it() {
+    let fixture = Fixture::new();
+    let up = fixture.run(&["up", "--json"]);
+    let pid = i32::try_from(up.json()["node"]["daemon_pid"].as_i64().unwrap()).unwrap();
+    for vm in ["shop", "cafe"] {
+        assert_eq!(fixture.run(&["vm", "create", vm]).code, OK);
+    }
+    send_signal(pid, Signal::KILL);
+    fixture.wait_until("the daemon is gone", || m3ipc_sys::is_ending(pid, None) != Ok(false));
+    let journal = fixture.directory().join("journal");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&journal, &bytes).unwrap();
+
+    let list = fixture.run(&["vm", "ls"]).out;
+    assert!(list.contains("shop") && !list.contains("cafe"), "{list}");
+    let kept = fixture.directory().join("journal.damaged");
+    assert_eq!(std::fs::read(&kept).unwrap(), bytes);
+    let log = std::fs::read_to_string(fixture.directory().join("m3d.log")).unwrap();
+    assert!(log.contains("the journal is damaged") && log.contains("journal.damaged"), "{log}");
+    assert_eq!(fixture.run(&["down"]).code, OK);
+    assert!(!fixture.directory().exists(), "an orderly end leaves files");
+}
+
+#[test]
 fn the_library_starts_this_program_as_its_daemon() {
     let fixture = Fixture::new();
     let created =

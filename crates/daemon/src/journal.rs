@@ -22,6 +22,8 @@ const TITLE: &[u8; 14] = b"m3ipc journal ";
 /// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
 /// it.
 const VERSION: u16 = 5;
+/// The extension of a damaged journal that is kept.
+pub(crate) const DAMAGED: &str = "damaged";
 /// Length and checksum before a record.
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
@@ -42,6 +44,15 @@ pub(crate) enum JournalError {
     Version(u16),
 }
 
+/// What a predecessor left.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Found {
+    /// The whole records, up to the first that is none.
+    pub(crate) records: Vec<Record>,
+    /// Whether the file has bytes that no daemon leaves, not even one that was killed in a write.
+    pub(crate) is_damaged: bool,
+}
+
 /// The journal, open for appending.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -58,13 +69,24 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The records of a predecessor; none if there is no journal.
-    pub(crate) fn read(path: &Path) -> Result<Vec<Record>, JournalError> {
+    /// What a predecessor left; nothing if there is no journal.
+    pub(crate) fn read(path: &Path) -> Result<Found, JournalError> {
         match std::fs::read(path) {
             Ok(bytes) => read_bytes(&bytes),
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Found::default()),
             Err(cause) => Err(JournalError::System(cause)),
         }
+    }
+
+    /// Keeps a damaged journal under a second name, which it returns. [`begin`](Self::begin) then
+    /// replaces the first name alone.
+    pub(crate) fn keep_damaged(path: &Path) -> std::io::Result<PathBuf> {
+        let kept = path.with_extension(DAMAGED);
+        match std::fs::remove_file(&kept) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(cause),
+            _ => std::fs::hard_link(path, &kept)?,
+        }
+        Ok(kept)
     }
 
     /// The version of the journals of this daemon.
@@ -172,12 +194,27 @@ fn title() -> Vec<u8> {
 }
 
 /// The records of a whole file.
-fn read_bytes(bytes: &[u8]) -> Result<Vec<Record>, JournalError> {
+fn read_bytes(bytes: &[u8]) -> Result<Found, JournalError> {
     let version = bytes.strip_prefix(TITLE).and_then(|rest| rest.split_first_chunk());
     match version.map(|(version, records)| (u16::from_le_bytes(*version), records)) {
-        Some((VERSION, records)) => Ok(parse(records).0),
+        Some((VERSION, bytes)) => {
+            let (records, whole) = parse(bytes);
+            Ok(Found { records, is_damaged: !is_torn(&bytes[whole..]) })
+        }
         Some((version, _)) => Err(JournalError::Version(version)),
-        None => Ok(Vec::new()),
+        // A journal gets its name with its first records, so no kill leaves half a title.
+        None => Ok(Found { records: Vec::new(), is_damaged: !bytes.is_empty() }),
+    }
+}
+
+/// Whether these bytes are less than a record, as a kill within a write leaves them.
+fn is_torn(bytes: &[u8]) -> bool {
+    match bytes.split_first_chunk::<4>() {
+        Some((length, _)) => {
+            let length = u32::from_le_bytes(*length) as usize;
+            length <= RECORD_MAX_BYTES && bytes.len() < HEAD_BYTES + length
+        }
+        None => true,
     }
 }
 
@@ -241,16 +278,37 @@ mod tests {
     fn a_journal_of_another_version_is_refused_and_another_file_has_no_records() {
         let records = vec![Record::VmEnding(1)];
         let whole = [title(), format(&records)].concat();
-        assert_eq!(read_bytes(&whole).unwrap(), records);
+        assert_eq!(
+            read_bytes(&whole).unwrap(),
+            Found { records: records.clone(), is_damaged: false }
+        );
         for version in [0, VERSION + 1, u16::MAX] {
             let mut other = whole.clone();
             other[TITLE.len()..][..2].copy_from_slice(&version.to_le_bytes());
             let refused = read_bytes(&other);
             assert!(matches!(refused, Err(JournalError::Version(found)) if found == version));
         }
-        assert_eq!(read_bytes(&format(&records)).unwrap(), [], "no title");
-        assert_eq!(read_bytes(&whole[..TITLE.len() + 1]).unwrap(), [], "a torn title");
-        assert_eq!(read_bytes(&[]).unwrap(), []);
+        let damaged = Found { is_damaged: true, ..Found::default() };
+        assert_eq!(read_bytes(&format(&records)).unwrap(), damaged, "no title");
+        assert_eq!(read_bytes(&whole[..TITLE.len() + 1]).unwrap(), damaged, "a torn title");
+        assert_eq!(read_bytes(&[]).unwrap(), Found::default());
+    }
+
+    #[test]
+    fn a_torn_end_is_no_damage_and_a_changed_byte_is() {
+        let first = [title(), format(&[Record::VmEnding(1)])].concat();
+        let whole = [first.clone(), format(&[Record::VmEnding(2)])].concat();
+        for cut in first.len()..=whole.len() {
+            assert!(!read_bytes(&whole[..cut]).unwrap().is_damaged, "cut at {cut}");
+        }
+        // A changed length may look like a torn record.
+        for at in first.len() + 4..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            let found = read_bytes(&changed).unwrap();
+            let records = vec![Record::VmEnding(1)];
+            assert_eq!(found, Found { records, is_damaged: true }, "changed at {at}");
+        }
     }
 
     #[test]
@@ -261,8 +319,8 @@ mod tests {
         journal.append(&[Record::VmEnd(1)]).unwrap();
         let read = Journal::read(&path);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(read.unwrap(), [Record::VmEnding(1), Record::VmEnd(1)]);
-        assert_eq!(Journal::read(&path).unwrap(), []);
+        assert_eq!(read.unwrap().records, [Record::VmEnding(1), Record::VmEnd(1)]);
+        assert_eq!(Journal::read(&path).unwrap(), Found::default());
     }
 
     #[test]
@@ -274,7 +332,7 @@ mod tests {
         Journal::resume(&path).unwrap().append(&[Record::VmEnd(1)]).unwrap();
         let read = Journal::read(&path);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(read.unwrap(), [Record::VmEnding(1), Record::VmEnd(1)]);
+        assert_eq!(read.unwrap().records, [Record::VmEnding(1), Record::VmEnd(1)]);
         assert!(Journal::resume(&path).is_err());
     }
 

@@ -8,6 +8,7 @@
 //! m3d.log    log of a daemon that runs in the background; m3d.log.old: the lines before
 //! ```
 
+use crate::journal::DAMAGED;
 use crate::log;
 use crate::settings::Settings;
 use m3ipc::runtime::{self, DirectoryError};
@@ -106,6 +107,7 @@ impl RuntimeDirectory {
         let _ = std::fs::remove_dir_all(self.path.join("doorbells"));
         let _ = std::fs::remove_dir_all(self.sockets());
         let _ = std::fs::remove_file(self.journal());
+        let _ = std::fs::remove_file(self.journal().with_extension(DAMAGED));
         let _ = std::fs::remove_file(self.path.join(log::FILE_NAME));
         let _ = std::fs::remove_file(self.path.join(log::FORMER_FILE_NAME));
         let _ = std::fs::remove_file(self.path.join("proxy.sock"));

@@ -31,11 +31,12 @@ use crate::state::pending_notifications::PendingNotifications;
 use crate::state::sockets::{BoundPort, SocketRegistry};
 use crate::state::timers::Timer;
 use crate::state::traces::Traces;
-use crate::tables::{MemberId, Node, Quota, TicketId};
+use crate::tables::{MemberId, Node, Quota, ReplayError, TicketId};
 use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_sys::Interest;
 use m3ipc_wire::{DaemonEvent, FromDaemon, Refusal, Reply};
+use std::path::Path;
 use std::rc::Rc;
 
 /// The pause while the system lacks a resource that other processes will free.
@@ -79,6 +80,21 @@ pub(crate) enum ServerError {
     Settings(#[from] settings::SettingsError),
 }
 
+/// Keeps a damaged journal for a look, and says in the log what is lost. The node goes on: a
+/// daemon that does not start would harm all its programs, and those of the lost VMs hear of it.
+fn report_damage(path: &Path, records: usize, contradiction: Option<&ReplayError>) {
+    let kept = Journal::keep_damaged(path);
+    let kept = kept.map_or_else(|cause| format!("not kept: {cause}"), |p| p.display().to_string());
+    let left = if contradiction.is_some() { 0 } else { records };
+    tracing::error!(
+        kept,
+        records = left,
+        contradiction = contradiction.map(tracing::field::display),
+        "the journal is damaged; the node goes on with the records before the damage; VMs and \
+         names that came later are lost, and their programs must start again"
+    );
+}
+
 /// Maps the refusal of a resource to an error.
 pub(crate) fn refused<E: Into<std::io::Error>>(
     resource: &'static str,
@@ -96,16 +112,20 @@ impl Server {
         let descriptors = m3ipc_sys::raise_fd_limit();
         let owner = (!settings.system).then(m3ipc_sys::user_id);
         let path = runtime_directory.journal();
-        let records = Journal::read(&path).map_err(|error| match error {
+        let found = Journal::read(&path).map_err(|error| match error {
             JournalError::System(cause) => refused("the journal")(cause),
             JournalError::Version(found) => {
                 ServerError::JournalVersion { path: path.clone(), found }
             }
         })?;
         let quota = Quota { owner, ..Quota::default() };
-        let (mut node, takeovers) = match Node::replay(&records, quota) {
+        let replayed = Node::replay(&found.records, quota);
+        if found.is_damaged || (replayed.is_err() && !found.records.is_empty()) {
+            report_damage(&path, found.records.len(), replayed.as_ref().err());
+        }
+        let (mut node, takeovers) = match replayed {
             Ok(node) => (node, 1),
-            Err(_no_journal) => {
+            Err(_nothing_usable) => {
                 let program = m3ipc_wire::NodeParams::default();
                 let (nodeid, limits) = settings::resolve_node(&settings.node, &program)?;
                 (Node::new(nodeid, limits, quota), 0)

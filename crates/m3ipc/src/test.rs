@@ -83,7 +83,11 @@ fn built_daemon() -> Option<PathBuf> {
     let package = std::env::current_dir().ok()?;
     let above = package.ancestors().map(|folder| folder.join("target"));
     let targets = target.into_iter().chain(above);
-    let mut programs = targets.flat_map(|it| [it.join("debug/m3d"), it.join("release/m3d")]);
+    let programs = targets.flat_map(|it| [it.join("debug/m3d"), it.join("release/m3d")]);
+    // The test itself lies in PROFILE/deps, also where `--target-dir` names the folder.
+    let test = std::env::current_exe().ok()?;
+    let beside = test.ancestors().nth(2).map(|profile| profile.join("m3d"));
+    let mut programs = beside.into_iter().chain(programs);
     // A folder above may be that of another user.
     programs.find(|program| check_program(program).is_ok())
 }

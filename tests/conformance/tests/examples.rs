@@ -55,6 +55,7 @@ fn the_shop_starts_again_after_a_kill_of_its_first_process() {
         first.wait().expect("a child of this test");
         let output = example(&fixture, "shop").output().expect("it is built");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && text.contains("2 + 40 = 42"), "{output:?}");
+        let is_whole = text.contains("2 + 40 = 42") && text.contains("it was killed: ");
+        assert!(output.status.success() && is_whole, "{output:?}");
     }
 }

@@ -38,9 +38,11 @@ pub type Builds = &'static [(&'static str, &'static str)];
 /// Incremental builds cost only time where each profile is built once.
 pub const BUILD_ONCE: Builds = &[("CARGO_INCREMENTAL", "0")];
 
-/// The gate tests what is right, and builds in half the time: no optimization across crates.
+/// The gate tests what is right, and builds in half the time: no optimization across crates, and
+/// no line numbers in the tests' backtraces. A panic names its line all the same.
 pub const BUILD_QUICKLY: Builds = &[
     ("CARGO_INCREMENTAL", "0"),
+    ("CARGO_PROFILE_DEV_DEBUG", "0"),
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
 ];

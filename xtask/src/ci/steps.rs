@@ -170,7 +170,13 @@ pub const STEPS: &[Step] = &[
         name: "test",
         command: "cargo nextest run --workspace --no-fail-fast",
         fallback: "cargo test --workspace --no-fail-fast --lib --bins --tests",
-        env: &[("M3_SOAK_SECONDS", "5"), ("M3_ORACLE_CASES", "3000"), ("M3_FILES_SECONDS", "10")],
+        // Most tests wait for processes: four at a time keep two CPUs busy.
+        env: &[
+            ("M3_SOAK_SECONDS", "5"),
+            ("M3_ORACLE_CASES", "3000"),
+            ("M3_FILES_SECONDS", "10"),
+            ("NEXTEST_TEST_THREADS", "4"),
+        ],
         needs: &[Need::Program("cargo-nextest")],
         after: &["build-tests", "tools"],
         run: Run::Fast,
@@ -296,7 +302,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "bench-ipc",
-        command: "{target}/release/m3 bench ipc --quick",
+        command: "{target}/release/m3 bench ipc --quick --rounds 1 --millis 2",
         after: &["build"],
         quiet: true,
         next: "run it alone on a quiet machine",

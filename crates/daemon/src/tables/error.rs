@@ -450,7 +450,7 @@ impl LinkError {
 
 /// The journal contradicts itself; the replay stopped at this record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("record {at} of the journal contradicts earlier records; the node starts empty")]
+#[error("record {at} of the journal contradicts earlier records")]
 pub struct ReplayError {
     /// The index of the record.
     pub at: usize,
