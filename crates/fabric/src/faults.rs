@@ -42,6 +42,10 @@ pub enum Fault {
     WaitingSurvives,
     /// The death of an endpoint is not announced to its partners' nodes.
     DeathUnannounced,
+    /// A message is offered before its pieces are complete.
+    OfferedIncomplete,
+    /// A piece goes to the first open stream, not to its own.
+    PieceMisplaced,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -67,6 +71,8 @@ impl Fault {
         Self::TookTooEarly,
         Self::WaitingSurvives,
         Self::DeathUnannounced,
+        Self::OfferedIncomplete,
+        Self::PieceMisplaced,
     ];
 }
 

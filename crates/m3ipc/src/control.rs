@@ -64,6 +64,8 @@ pub(crate) struct Control {
     unwanted_tickets: Vec<u64>,
     /// Areas of late replies: this process may still map them.
     late_areas: Vec<LateArea>,
+    /// The bounce buffer of the last late gate.
+    gate_memory: Option<OwnedFd>,
 }
 
 /// The memory of an area that came after its request was given up.
@@ -162,6 +164,7 @@ impl Control {
             open: OpenRequests::default(),
             unwanted_tickets: Vec::new(),
             late_areas: Vec::new(),
+            gate_memory: None,
         };
         let daemon = |control: &Self| daemon::describe(directory, &control.socket);
         match control.hello(more) {
@@ -429,12 +432,21 @@ impl Control {
                 self.open.end_oldest(Ok(Reply::Done));
                 self.late_areas.push(LateArea { info, index, fds, events: Vec::new() });
             }
+            Reply::CopyGate { .. } => {
+                self.open.end_oldest(Ok(Reply::Done));
+                self.gate_memory = fds.into_iter().next();
+            }
             reply => {
                 let ended = answered((reply, fds)).map(|(reply, _)| reply);
                 let unwanted = self.open.end_oldest(ended);
                 self.note_unwanted(unwanted);
             }
         }
+    }
+
+    /// The bounce buffer of the gate for which a request was polled.
+    pub(crate) fn take_gate_memory(&mut self) -> Option<OwnedFd> {
+        self.gate_memory.take()
     }
 
     /// The next event, if there is one. Never waits.

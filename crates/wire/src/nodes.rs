@@ -54,6 +54,15 @@ pub enum NodesEvent {
         /// Its address.
         address: i32,
     },
+    /// An endpoint has attached a name.
+    Named {
+        /// Its VM.
+        vm: i32,
+        /// Its address.
+        address: i32,
+        /// The name.
+        name: String,
+    },
     /// An endpoint has ended. Its peers have their events already.
     Ended {
         /// Its VM.

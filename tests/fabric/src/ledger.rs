@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::world::payload_of;
 use m3ipc_abi::Address;
 use m3ipc_fabric::{CallKind, EndpointId, Failure, NodeId, Outcome};
 
@@ -88,7 +89,9 @@ impl Ledger {
             Outcome::Taken => entry.kind == CallKind::Send && entry.deliveries == 1,
             Outcome::Done(_) => entry.kind == CallKind::Wakeup && entry.deliveries == 1,
             Outcome::Answered(_, content) => {
-                entry.deliveries == 1 && number_of(&content.payload) == number
+                entry.deliveries == 1
+                    && number_of(&content.payload) == number
+                    && content.long == payload_of(number)
             }
             Outcome::NotDelivered(_) => entry.deliveries == 0,
             Outcome::Delivered(_) => entry.kind == CallKind::Request && entry.deliveries == 1,

@@ -7,6 +7,8 @@ use m3ipc_fabric::{
     CallId, CallKind, DeliveryId, EndpointId, Fault, Incarnation, Machine, NodeId, Owners, Settings,
 };
 
+use crate::copies::SimCopies;
+
 /// A message that lies in the slot of a link.
 #[derive(Clone, Debug)]
 pub struct Offered {
@@ -35,6 +37,8 @@ pub struct Node {
     pub withdrawing: BTreeSet<DeliveryId>,
     /// Requests that were taken and not answered, with their numbers and receivers.
     pub owed: BTreeMap<DeliveryId, (u64, EndpointId)>,
+    /// Open copies, of its endpoints and with them.
+    pub copies: SimCopies,
 }
 
 /// Slots of a node: each has some.
@@ -65,6 +69,7 @@ impl Node {
             offered: BTreeMap::new(),
             withdrawing: BTreeSet::new(),
             owed: BTreeMap::new(),
+            copies: SimCopies::new(),
         }
     }
 

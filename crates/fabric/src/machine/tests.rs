@@ -4,17 +4,17 @@ use super::*;
 use crate::packet::{CallEnd, CallKind, Hello, RefusalCode, SessionPair, VERSIONS, encode};
 use crate::{Content, SlotRange};
 
-const OWN: NodeId = NodeId(1);
-const PEER: NodeId = NodeId(2);
-const FIRST: ConnectionId = ConnectionId(1);
+pub(super) const OWN: NodeId = NodeId(1);
+pub(super) const PEER: NodeId = NodeId(2);
+pub(super) const FIRST: ConnectionId = ConnectionId(1);
 const SECOND: ConnectionId = ConnectionId(2);
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 fn range(first: Slot) -> SlotRange {
     SlotRange::new(first, first + 99).expect("not empty")
 }
 
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let mut owners = Owners::default();
     owners.add(1, range(0), OWN).expect("disjoint");
     owners.add(1, range(100), PEER).expect("disjoint");
@@ -24,7 +24,7 @@ fn machine() -> Machine {
     machine
 }
 
-fn hello(incarnation: u64) -> Hello {
+pub(super) fn hello(incarnation: u64) -> Hello {
     Hello {
         magic: Hello::MAGIC,
         versions: VERSIONS,
@@ -40,12 +40,12 @@ fn hello(incarnation: u64) -> Hello {
     }
 }
 
-fn greet(machine: &mut Machine, id: ConnectionId, hello: Hello) {
+pub(super) fn greet(machine: &mut Machine, id: ConnectionId, hello: Hello) {
     machine.connected(2 * MS, PEER, id);
     machine.received(2 * MS, PEER, id, &encode(&Packet::Hello(hello), &[]));
 }
 
-fn actions(machine: &mut Machine) -> Vec<Action> {
+pub(super) fn actions(machine: &mut Machine) -> Vec<Action> {
     std::iter::from_fn(|| machine.poll_action()).collect()
 }
 
@@ -56,7 +56,7 @@ fn refusal(machine: &mut Machine) -> Option<RefusalCode> {
     })
 }
 
-fn send_frame(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
+pub(super) fn send_frame(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
     send_knowing(machine, sequence, 0, frame, body);
 }
 
@@ -78,7 +78,7 @@ fn endpoint(generation: i32) -> EndpointId {
 
 fn call_from(from: i32) -> Frame {
     let call = CallId(9);
-    Frame::Call { call, vm: 1, from, to: 3, kind: CallKind::Send, m_type: 1 }
+    Frame::Call { call, vm: 1, from, to: 3, kind: CallKind::Send, m_type: 1, pieced: 0 }
 }
 
 #[test]

@@ -7,13 +7,16 @@
 //! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
 //! | a bind, an end | `bound`, `died` |
 
+use super::copy::Copies;
+use super::kept::Kept;
+use super::names::Names;
 use super::network::Clock;
 use super::wanted::{Turn, Wanted};
 use m3ipc::nodes::{ForeignRange, NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
-    Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, LONG_MAX_BYTES,
-    Machine, NodeId, Outcome, Owners, VmId,
+    Action, Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine,
+    NodeId, Outcome, Owners, PIECED_MAX_BYTES, VmId,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,6 +72,10 @@ pub struct Local {
     deliveries: BTreeMap<DeliveryId, EndpointId>,
     /// Messages whose stand-in is not bound yet, in order.
     late: VecDeque<Parcel>,
+    /// Messages that wait for room in the machine.
+    kept: Kept,
+    copies: Copies,
+    names: Names,
     next_look: Option<Instant>,
     look: Duration,
 }
@@ -86,6 +93,9 @@ impl Local {
             calls: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             late: VecDeque::new(),
+            kept: Kept::default(),
+            copies: Copies::default(),
+            names: Names::default(),
             next_look: None,
             look: LOOKS[0],
         }
@@ -128,7 +138,8 @@ impl Local {
 
     /// When [`Local::step`] is due without an event.
     pub fn deadline(&self) -> Option<Instant> {
-        self.wanted.deadline().into_iter().chain(self.next_look).min()
+        let all = self.wanted.deadline().into_iter().chain(self.next_look);
+        all.chain(self.names.deadline()).min()
     }
 
     /// Takes all that is new on this node.
@@ -143,11 +154,18 @@ impl Local {
         for parcel in std::mem::take(&mut self.late) {
             self.deliver(parcel, machine, clock);
         }
+        let mut names = std::mem::take(&mut self.names);
+        names.step(self);
+        self.names = names;
+        for (id, sender, called) in self.kept.retry(machine, clock.now_ns()) {
+            self.note_call(id, sender, called);
+        }
         let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
         let mut found_any = false;
         for id in ids {
             found_any |= self.poll(id, machine, clock)?;
         }
+        found_any |= self.step_copies(machine, clock);
         self.plan_look(now, found_any);
         Ok(())
     }
@@ -159,7 +177,8 @@ impl Local {
         };
         let looks = |entry: &Entry| entry.blocked || entry.stand_in.holds_any() || untold(entry);
         self.look = if found_any { LOOKS[0] } else { LOOKS[1].min(self.look * 2) };
-        self.next_look = self.stand_ins.values().any(looks).then(|| now + self.look);
+        let looks = self.copies.any() || self.stand_ins.values().any(looks);
+        self.next_look = looks.then(|| now + self.look);
     }
 
     /// The binds and the ends of local endpoints.
@@ -170,6 +189,10 @@ impl Local {
                     let Some(id) = endpoint(vm, address) else { continue };
                     machine.bound(clock.now_ns(), id);
                     self.wanted.vm_runs(id.vm);
+                }
+                NodesEvent::Named { vm, address, name } => {
+                    let Some(id) = endpoint(vm, address) else { continue };
+                    machine.named(clock.now_ns(), id, &name);
                 }
                 NodesEvent::Ended { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
@@ -193,12 +216,18 @@ impl Local {
 
     fn forget_sender(&mut self, sender: EndpointId) {
         for (remote, entry) in &mut self.stand_ins {
+            self.kept.remove(*remote, sender.address);
             if remote.vm == sender.vm
                 && let Some(call) = entry.calls.remove(&sender.address)
             {
                 self.calls.remove(&call);
             }
         }
+    }
+
+    /// A remote endpoint has a name.
+    pub fn remote_named(&mut self, id: EndpointId, name: String) {
+        self.names.add(id, name);
     }
 
     /// A remote endpoint lives: a stand-in takes its place.
@@ -243,6 +272,7 @@ impl Local {
     /// A remote endpoint has died.
     pub fn remote_died(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
         self.wanted.forget(id);
+        self.names.forget(id);
         let (of_dead, late) =
             std::mem::take(&mut self.late).into_iter().partition(|it| it.from == id);
         self.late = late;
@@ -259,6 +289,8 @@ impl Local {
     fn remove(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) -> Option<Entry> {
         self.poll_deliveries(id, machine, clock);
         let mut entry = self.stand_ins.remove(&id)?;
+        self.kept.forget(id);
+        self.names.lost(id);
         for call in entry.calls.values() {
             self.calls.remove(call);
             machine.withdraw(clock.now_ns(), *call);
@@ -296,6 +328,7 @@ impl Local {
     ) -> Result<(), NodeError> {
         self.proxy.set_reachable(name, false)?;
         self.wanted.forget_node(node);
+        self.names.forget_node(node, &self.owners);
         let of_node = self.stand_ins.keys().filter(|id| self.owners.owner(**id) == Some(node));
         let of_node: Vec<EndpointId> = of_node.copied().collect();
         for id in of_node {
@@ -372,7 +405,15 @@ impl Local {
                 if called == Err(CallRefusal::NoEndpoint) {
                     // The sender may be new.
                     self.read_events(machine, clock)?;
-                    called = machine.call(clock.now_ns(), call);
+                    called = machine.call(clock.now_ns(), call.clone());
+                }
+                if matches!(called, Err(CallRefusal::Full(_)))
+                    && call.content.long.len() > m3ipc::LONG_MAX_BYTES
+                    && let Some(entry) = self.stand_ins.get_mut(&id)
+                {
+                    entry.blocked = true;
+                    self.kept.add(id, from, call);
+                    return Ok(());
                 }
                 self.note_call(id, from, called);
             }
@@ -384,6 +425,11 @@ impl Local {
                     && let Some(entry) = self.stand_ins.get_mut(&id)
                 {
                     *entry.notified.entry(from).or_default() |= bits;
+                }
+            }
+            StandInEvent::GivenUp(from) if self.kept.remove(id, from) => {
+                if let Some(entry) = self.stand_ins.get_mut(&id) {
+                    entry.stand_in.failed(from, Code::TimedOut);
                 }
             }
             StandInEvent::GivenUp(from) => {
@@ -545,6 +591,53 @@ impl Local {
     }
 }
 
+/// The stand-ins, for the copies.
+pub trait StandIns {
+    /// All of them.
+    fn ids(&self) -> Vec<EndpointId>;
+    /// One of them.
+    fn get(&mut self, id: EndpointId) -> Option<&mut StandIn>;
+    /// The same; it is made if it is not there yet.
+    fn make(&mut self, id: EndpointId) -> Option<&mut StandIn>;
+}
+
+impl StandIns for Local {
+    fn ids(&self) -> Vec<EndpointId> {
+        self.stand_ins.keys().copied().collect()
+    }
+
+    fn get(&mut self, id: EndpointId) -> Option<&mut StandIn> {
+        self.stand_ins.get_mut(&id).map(|entry| &mut entry.stand_in)
+    }
+
+    fn make(&mut self, id: EndpointId) -> Option<&mut StandIn> {
+        self.turn(id);
+        self.get(id)
+    }
+}
+
+impl Local {
+    fn step_copies(&mut self, machine: &mut Machine, clock: &Clock) -> bool {
+        let mut copies = std::mem::take(&mut self.copies);
+        let moved = copies.step(self, machine, clock);
+        self.copies = copies;
+        moved
+    }
+
+    /// Carries out what the machine has decided about a copy. Any other action comes back.
+    pub fn carry_out_copy(
+        &mut self,
+        action: Action,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Option<Action> {
+        let mut copies = std::mem::take(&mut self.copies);
+        let other = copies.carry_out(action, self, machine, clock);
+        self.copies = copies;
+        other
+    }
+}
+
 /// Reports the end of a delivery.
 fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: PostedEnd) {
     let now_ns = clock.now_ns();
@@ -552,7 +645,7 @@ fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: PostedE
         PostedEnd::Taken => machine.taken(now_ns, number),
         PostedEnd::Answered(message, long) => {
             machine.taken(now_ns, number);
-            if long.len() > LONG_MAX_BYTES {
+            if long.len() > PIECED_MAX_BYTES {
                 return machine.unanswered(now_ns, number, Failure::TooLong);
             }
             let Message { m_type, payload, .. } = message;

@@ -10,10 +10,13 @@
 //! and a new life begins with the next daemon.
 
 mod config;
+mod copy;
 mod feed;
 mod incarnation;
+mod kept;
 mod links;
 mod local;
+mod names;
 mod network;
 mod patience;
 pub mod sandbox;
@@ -338,6 +341,7 @@ impl<'a> Life<'a> {
 
     fn carry_out(&mut self, action: Action) -> Result<(), NodeError> {
         let Self { machine, clock, local, .. } = self;
+        let Some(action) = local.carry_out_copy(action, machine, clock) else { return Ok(()) };
         match action {
             Action::Ended { call, outcome } => local.ended(call, outcome),
             Action::RequestTaken { call } => local.request_taken(call),
@@ -349,6 +353,7 @@ impl<'a> Life<'a> {
             Action::Abandon { delivery } => local.abandon(delivery),
             Action::Notify { from, to, argument } => local.notify(from, to, argument),
             Action::Bound { endpoint } => local.remote_bound(endpoint),
+            Action::Named { endpoint, name } => local.remote_named(endpoint, name),
             Action::Died { endpoint } => local.remote_died(endpoint, machine, clock),
             Action::Room { node, vm } => local.room(node, vm, machine, clock),
             Action::NodeUp { node, incarnation } => {
@@ -364,6 +369,11 @@ impl<'a> Life<'a> {
                 let Self { machine, clock, local, .. } = self;
                 local.node_lost((node, &name), cause, machine, clock)?;
             }
+            Action::CopyBegin { .. }
+            | Action::CopyBytes { .. }
+            | Action::CopyRoom { .. }
+            | Action::CopyEnded { .. }
+            | Action::CopyAbandon { .. } => {}
             Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
             Action::Refused { node, by_peer, why, .. } => {
                 let name = self.name_of(node);
