@@ -46,6 +46,8 @@ pub enum Fault {
     OfferedIncomplete,
     /// A piece goes to the first open stream, not to its own.
     PieceMisplaced,
+    /// A read is reported as done before its bytes have come.
+    CopyEndsEarly,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -73,6 +75,7 @@ impl Fault {
         Self::DeathUnannounced,
         Self::OfferedIncomplete,
         Self::PieceMisplaced,
+        Self::CopyEndsEarly,
     ];
 }
 

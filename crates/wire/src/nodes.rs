@@ -45,7 +45,7 @@ pub enum NodesRequest {
 }
 
 /// An event for a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodesEvent {
     /// An endpoint was bound.
     Bound {

@@ -20,6 +20,7 @@ use m3ipc_abi::{Address, Code};
 
 use super::action::{Action, CallRefusal};
 use super::{Machine, RuleBroken};
+use crate::faults::Fault;
 use crate::ids::{CallId, EndpointId, NodeId};
 use crate::packet::{CopyOrder, Frame};
 
@@ -334,6 +335,7 @@ impl Machine {
         bytes: u64,
     ) -> Result<(), RuleBroken> {
         let id = CopyId::Own(call);
+        let ends_early = self.own.planted.has(Fault::CopyEndsEarly);
         // The requester may have given it up.
         let Some(copy) = self.copies.open.get_mut(&id) else { return Ok(()) };
         let all = copy.order.bytes;
@@ -342,7 +344,7 @@ impl Machine {
             return Err(RuleBroken);
         }
         let is_read = !copy.order.is_write;
-        if code == 0 && is_read && copy.moved < all {
+        if code == 0 && is_read && copy.moved < all && !ends_early {
             copy.end = Some((code, bytes));
             return Ok(());
         }
