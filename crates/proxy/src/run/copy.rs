@@ -8,12 +8,21 @@
 //! Bytes move in chunks of a bounce buffer here, and in pieces between nodes. The window of the
 //! machine bounds what lies in between.
 
-use super::local::StandIns;
 use super::network::Clock;
-use m3ipc::nodes::{CopyEvent, CopyWish, LocalCopy, LocalCopyStep};
+use m3ipc::nodes::{CopyEvent, CopyWish, LocalCopy, LocalCopyStep, StandIn};
 use m3ipc::{Address, Code};
 use m3ipc_fabric::{Action, CallRefusal, CopyId, CopyOrder, EndpointId, Machine};
 use std::collections::BTreeMap;
+
+/// The stand-ins, for the copies.
+pub trait StandIns {
+    /// All of them.
+    fn ids(&self) -> Vec<EndpointId>;
+    /// One of them.
+    fn get(&mut self, id: EndpointId) -> Option<&mut StandIn>;
+    /// The same; it is made if it is not there yet.
+    fn make(&mut self, id: EndpointId) -> Option<&mut StandIn>;
+}
 
 /// A copy of a local requester with a stand-in.
 struct Asked {

@@ -7,7 +7,8 @@
 //! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
 //! | a bind, an end | `bound`, `died` |
 
-use super::copy::Copies;
+use super::copy::{Copies, StandIns};
+use super::ends::{Parcel, failure_of, report};
 use super::kept::Kept;
 use super::names::Names;
 use super::network::Clock;
@@ -16,7 +17,7 @@ use m3ipc::nodes::{ForeignRange, NodesEvent, Posted, PostedEnd, Proxy, StandIn, 
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
     Action, Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine,
-    NodeId, Outcome, Owners, PIECED_MAX_BYTES, VmId,
+    NodeId, Outcome, Owners, VmId,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,20 +32,6 @@ struct Delivery {
     posted: Posted,
     /// Whether the machine knows that the receiver has taken it.
     told: bool,
-}
-
-/// A message of a remote endpoint for the local side.
-pub struct Parcel {
-    /// The number by which the machine knows it.
-    pub number: DeliveryId,
-    /// The remote sender.
-    pub from: EndpointId,
-    /// The receiver.
-    pub to: Address,
-    /// Its kind.
-    pub kind: CallKind,
-    /// The message.
-    pub content: Content,
 }
 
 struct Entry {
@@ -591,16 +578,6 @@ impl Local {
     }
 }
 
-/// The stand-ins, for the copies.
-pub trait StandIns {
-    /// All of them.
-    fn ids(&self) -> Vec<EndpointId>;
-    /// One of them.
-    fn get(&mut self, id: EndpointId) -> Option<&mut StandIn>;
-    /// The same; it is made if it is not there yet.
-    fn make(&mut self, id: EndpointId) -> Option<&mut StandIn>;
-}
-
 impl StandIns for Local {
     fn ids(&self) -> Vec<EndpointId> {
         self.stand_ins.keys().copied().collect()
@@ -635,44 +612,6 @@ impl Local {
         let other = copies.carry_out(action, self, machine, clock);
         self.copies = copies;
         other
-    }
-}
-
-/// Reports the end of a delivery.
-fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: PostedEnd) {
-    let now_ns = clock.now_ns();
-    match end {
-        PostedEnd::Taken => machine.taken(now_ns, number),
-        PostedEnd::Answered(message, long) => {
-            machine.taken(now_ns, number);
-            if long.len() > PIECED_MAX_BYTES {
-                return machine.unanswered(now_ns, number, Failure::TooLong);
-            }
-            let Message { m_type, payload, .. } = message;
-            let content = Content { m_type, payload, long };
-            // The requester may have given up meanwhile.
-            let _ = machine.answer(now_ns, number, m3ipc_fabric::AnswerKind::Reply, &content);
-        }
-        // The end of the receiver follows, and ends the call.
-        PostedEnd::Failed(Code::SrcDied) => machine.taken(now_ns, number),
-        PostedEnd::Failed(code) => {
-            machine.refused(now_ns, number, failure_of(code));
-            // It was taken before.
-            machine.unanswered(now_ns, number, failure_of(code));
-        }
-    }
-}
-
-/// What a code of the own node means for the caller on the other one.
-fn failure_of(code: Code) -> Failure {
-    match code {
-        Code::DstDied | Code::DeadSrcDst | Code::SrcDied => Failure::Died,
-        Code::Endpoint | Code::Range | Code::NotBind => Failure::NoEndpoint,
-        Code::CallDenied | Code::TrapDenied => Failure::Denied,
-        Code::Locked => Failure::Locked,
-        Code::PeerBroke => Failure::Broke,
-        Code::NoMem | Code::Again | Code::NoPayload => Failure::Overload,
-        _ => Failure::State,
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod config;
 mod copy;
+mod ends;
 mod feed;
 mod incarnation;
 mod kept;
@@ -30,10 +31,11 @@ use crate::status::StatusSocket;
 use crate::transport::plain::Plain;
 use crate::transport::tls::Tls;
 use crate::transport::{Limits, Listener, Transport};
+use ends::Parcel;
 use feed::{Feed, FeedEvent};
 use incarnation::Lives;
 use links::Links;
-use local::{Local, Parcel};
+use local::Local;
 use m3ipc::nodes::Proxy;
 use m3ipc::{Code, NodeError};
 use m3ipc_fabric::{Action, Machine, NodeId, Registry, Settings};

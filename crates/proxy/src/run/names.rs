@@ -1,6 +1,6 @@
 //! Names of remote endpoints: their stand-ins attach them on this node.
 
-use super::local::StandIns;
+use super::copy::StandIns;
 use m3ipc::Code;
 use m3ipc_fabric::{EndpointId, NodeId, Owners};
 use std::collections::{BTreeMap, BTreeSet};
