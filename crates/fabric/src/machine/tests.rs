@@ -320,7 +320,7 @@ fn a_peer_that_acknowledges_no_ends_gets_no_further_calls() {
     send_frame(&mut machine, 0, bound(1), &[]);
     let nobody = |sequence| {
         let (call, from) = (CallId(sequence), Address::new(1, 103).0);
-        Frame::Call { call, vm: 1, from, to: 4, kind: CallKind::Send, m_type: 1 }
+        Frame::Call { call, vm: 1, from, to: 4, kind: CallKind::Send, m_type: 1, pieced: 0 }
     };
     let most = u64::from(Settings::default().limits.calls);
     for sequence in 1..=most {
