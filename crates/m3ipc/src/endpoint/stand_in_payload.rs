@@ -12,7 +12,7 @@ use crate::error::Fail;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, LARGE_MAX_BYTES};
 use m3ipc_area::ClaimedBlockName;
-use m3ipc_link::{Arrival, TakenMessage};
+use m3ipc_link::{Arrival, SlotRefusal, TakenMessage};
 
 impl Endpoint {
     /// Holds a message that brings a block: the message and the bytes. `None` if it was refused,
@@ -43,6 +43,12 @@ impl Endpoint {
             }
         };
         let bytes = block.to_vec();
+        if bytes.len() != block.len() {
+            block.refuse();
+            self.conversation(index).refuse(arrival, SlotRefusal::Final);
+            self.ring_again();
+            return None;
+        }
         self.copies.payload_copied(bytes.len());
         let held = self.conversation(index).link().hold_with_block(arrival);
         match held {
