@@ -137,6 +137,8 @@ fn a_third_party_copies_between_two_nodes() {
     watchdog(120);
     let cluster = Cluster::new("third");
     let mut server = cluster.beta.vm.bind(SERVER).expect("the slot is of beta");
+    // Further endpoints of a process need a first one on their node.
+    let _home = cluster.alpha.vm.bind(5).expect("the slot is of alpha");
     let bytes = 300_000;
     // Source and destination: one on each node, in both ways, and both on the other node.
     for (source_here, destination_here) in [(false, true), (true, false), (false, false)] {

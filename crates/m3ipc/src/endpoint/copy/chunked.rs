@@ -176,7 +176,8 @@ impl Endpoint {
             });
             let ended = ended.inspect_err(|_fail| self.count_emptied(destination, chunk, false))?;
             self.copies.copied = ended.bytes.min(bytes);
-            return ended.code.map_or(Ok(()), |code| Err(reported(code)));
+            let by_stand_in = self.is_stand_in(*index);
+            return ended.code.map_or(Ok(()), |code| Err(reported(code, by_stand_in)));
         }
         Ok(())
     }

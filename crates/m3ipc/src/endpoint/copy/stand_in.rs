@@ -292,7 +292,7 @@ impl Endpoint {
             (CopyDirection::Read, _) if is_last => Ok(PartyStep::Ended(0, command.bytes)),
             (CopyDirection::Read, _) if served != count => Ok(PartyStep::Has(bytes)),
             (_, Some(CopyOutcome { code: Some(code), bytes })) => {
-                let code = super::chunk::reported(code).code.number();
+                let code = super::chunk::reported(code, false).code.number();
                 Ok(PartyStep::Ended(code, bytes.min(command.bytes)))
             }
             (CopyDirection::Write, Some(_)) if is_last => Ok(PartyStep::Ended(0, command.bytes)),
@@ -348,11 +348,14 @@ impl Endpoint {
 
     /// Lets a stand-in look: its proxy sleeps at its doorbell, not at the bounce buffer.
     pub(super) fn ring_stand_in(&mut self, index: u32) {
-        let is_stand_in =
-            self.peers.find_index(index).is_some_and(|peer| peer.admission().may_hold());
-        if is_stand_in {
+        if self.is_stand_in(index) {
             self.conversation(index).wake_in_any_wait();
         }
+    }
+
+    /// Whether the peer is a proxy that stands in for an endpoint of another node.
+    pub(super) fn is_stand_in(&self, index: u32) -> bool {
+        self.peers.find_index(index).is_some_and(|peer| peer.admission().may_hold())
     }
 }
 
