@@ -179,7 +179,11 @@ impl Endpoint {
         command: CopyCommand,
     ) -> Result<PartyCopy, Fail> {
         let role = role_of(&command);
-        let index = self.contact(to, Timeout::NoWait.deadline())?;
+        let contacted = self.contact(to, Timeout::NoWait.deadline());
+        let index = contacted.map_err(|fail| match fail.code {
+            Code::DstDied => Fail::from(role.died()),
+            _ => fail,
+        })?;
         let peer = self.peers.get_mut(index);
         peer.check(role.died())?;
         if copy_gate::is_revoked(peer.link().peer_copy_gate()) {
