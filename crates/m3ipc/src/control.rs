@@ -64,7 +64,7 @@ pub(crate) struct Control {
     unwanted_tickets: Vec<u64>,
     /// Areas of late replies: this process may still map them.
     late_areas: Vec<LateArea>,
-    /// The bounce buffer of the last late gate.
+    /// The bounce buffer of a gate whose request was not polled since.
     gate_memory: Option<OwnedFd>,
 }
 
@@ -324,6 +324,9 @@ impl Control {
     /// Gives an open request up.
     pub(crate) fn forget(&mut self, request: &OpenRequest) {
         let unwanted = self.open.forget(request);
+        if let Some(Reply::CopyGate { .. }) = unwanted {
+            self.gate_memory = None;
+        }
         self.note_unwanted(unwanted);
         self.give_back();
     }
@@ -432,9 +435,9 @@ impl Control {
                 self.open.end_oldest(Ok(Reply::Done));
                 self.late_areas.push(LateArea { info, index, fds, events: Vec::new() });
             }
-            Reply::CopyGate { .. } => {
-                self.open.end_oldest(Ok(Reply::Done));
-                self.gate_memory = fds.into_iter().next();
+            reply @ Reply::CopyGate { .. } => {
+                let unwanted = self.open.end_oldest(Ok(reply));
+                self.gate_memory = fds.into_iter().next().filter(|_| unwanted.is_none());
             }
             reply => {
                 let ended = answered((reply, fds)).map(|(reply, _)| reply);
@@ -442,6 +445,12 @@ impl Control {
                 self.note_unwanted(unwanted);
             }
         }
+    }
+
+    /// Whether a gate may be requested now. A request would end an earlier one that waits, and
+    /// there is room for one bounce buffer.
+    pub(crate) fn may_begin_gate(&self) -> bool {
+        !self.open.any_wanted() && self.gate_memory.is_none()
     }
 
     /// The bounce buffer of the gate for which a request was polled.

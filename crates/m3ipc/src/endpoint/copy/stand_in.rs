@@ -50,12 +50,23 @@ pub(crate) struct PartyCopy {
 
 #[derive(Debug)]
 enum PartyCopyState {
-    /// The party has not opened its gate yet.
+    /// The party has not opened its gate yet; with the request for it.
     Gate(Option<OpenRequest>),
     /// The party has the command.
     Running,
     /// It has ended, and the party is released.
     Over,
+}
+
+/// How far the request for a gate has come.
+#[derive(Debug)]
+enum Gate {
+    /// The bounce buffer is there.
+    Open,
+    /// The daemon has not replied.
+    Asked(OpenRequest),
+    /// Ask when the other requests of the stand-in have their replies: the daemon keeps one.
+    InTurn,
 }
 
 /// The next step of a copy with a local party.
@@ -217,11 +228,14 @@ impl Endpoint {
             PartyCopyState::Over => return Err(Code::ProcSts.into()),
             PartyCopyState::Gate(request) => {
                 let request = request.take();
-                let Some(open) = self.await_gate(index, request)? else {
-                    copy.state = PartyCopyState::Running;
-                    return self.command_party(index, copy);
-                };
-                copy.state = PartyCopyState::Gate(Some(open));
+                match self.await_gate(index, request)? {
+                    Gate::Open => {
+                        copy.state = PartyCopyState::Running;
+                        return self.command_party(index, copy);
+                    }
+                    Gate::Asked(open) => copy.state = PartyCopyState::Gate(Some(open)),
+                    Gate::InTurn => {}
+                }
                 PartyStep::Waits
             }
             PartyCopyState::Running => self.party_step(index, copy)?,
@@ -237,32 +251,33 @@ impl Endpoint {
         }
     }
 
-    /// Asks the party for its gate, through the daemon. `None` once it is there.
-    fn await_gate(
-        &mut self,
-        index: u32,
-        request: Option<OpenRequest>,
-    ) -> Result<Option<OpenRequest>, Fail> {
+    /// Asks the party for its gate, through the daemon.
+    fn await_gate(&mut self, index: u32, request: Option<OpenRequest>) -> Result<Gate, Fail> {
         let peer = self.peers.get(index);
         if request.is_none() && peer.copies().requester().bounce_buffer.is_some() {
-            return Ok(None);
+            return Ok(Gate::Open);
         }
         let Some(open) = request else {
+            if !self.session.control().may_begin_gate() {
+                return Ok(Gate::InTurn);
+            }
             let (peer, surely) = (peer.address().0, peer.link().owes_answer());
             let request = Request::CopyGate { peer, surely, bounce_buffer: true };
-            return self.session.control_mut().begin(&request).map(Some);
+            return self.session.control_mut().begin(&request).map(Gate::Asked);
         };
         match self.session.control_mut().poll(&open) {
-            RequestState::Open => Ok(Some(open)),
+            RequestState::Open => Ok(Gate::Asked(open)),
             RequestState::Lost => Err(Code::ProcSts.into()),
+            // A later request of this stand-in has ended the wait of the daemon.
+            RequestState::Ended(Err(fail)) if fail.code == Code::TimedOut => Ok(Gate::InTurn),
             RequestState::Ended(Err(fail)) => Err(fail),
-            RequestState::Ended(Ok(Reply::CopyGate { .. } | Reply::Done)) => {
+            RequestState::Ended(Ok(Reply::CopyGate { .. })) => {
                 let memory = self.session.control_mut().take_gate_memory();
                 let bounce_buffer = memory.map(BounceBuffer::map).transpose()?;
                 let bounce_buffer = bounce_buffer.ok_or(Fail::from(Code::NoMem))?;
                 let requester = self.peers.get_mut(index).copies_mut().requester_mut();
                 requester.bounce_buffer = Some(bounce_buffer);
-                Ok(None)
+                Ok(Gate::Open)
             }
             RequestState::Ended(Ok(_)) => Err(crate::control::unexpected()),
         }
