@@ -1,6 +1,6 @@
 //! Rules of what travels in pieces: long payloads and copies.
 
-use super::tests::*;
+use super::tests::{FIRST, MS, PEER, actions, greet, hello, machine};
 use super::*;
 use crate::packet::{CallKind, CopyOrder, LONG_MAX_BYTES, SessionPair, StreamKind, encode};
 use crate::{Content, PIECED_MAX_BYTES};
@@ -13,6 +13,8 @@ const WRITE: CopyOrder = CopyOrder { is_write: true, ..READ };
 fn up() -> Machine {
     let mut machine = machine();
     greet(&mut machine, FIRST, hello(1));
+    let bound = Frame::Bound { vm: 1, endpoint: FROM };
+    machine.received(3 * MS, PEER, FIRST, &data(Lane::Message, 0, bound, &[]));
     actions(&mut machine);
     frames(&mut machine);
     machine
@@ -29,6 +31,11 @@ fn bulk(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
 fn long_call(call: u64, pieced: u32) -> Frame {
     let (call, kind) = (CallId(call), CallKind::Send);
     Frame::Call { call, vm: 1, from: FROM, to: 3, kind, m_type: 1, pieced }
+}
+
+/// A frame after that of [`up`].
+fn send_frame(machine: &mut Machine, number: u64, frame: Frame, body: &[u8]) {
+    super::tests::send_frame(machine, number + 1, frame, body);
 }
 
 fn copy(call: u64, order: CopyOrder) -> Frame {
