@@ -4,6 +4,7 @@ use super::tests::{FIRST, MS, PEER, actions, greet, hello, machine};
 use super::*;
 use crate::packet::{CallKind, CopyOrder, LONG_MAX_BYTES, SessionPair, StreamKind, encode};
 use crate::{Content, PIECED_MAX_BYTES};
+use m3ipc_abi::Code;
 
 const SESSION: SessionPair = SessionPair { to: 1, from: 1 };
 const FROM: i32 = Address::new(1, 103).0;
@@ -161,6 +162,19 @@ fn a_node_copies_for_its_own_endpoints_and_within_the_window() {
     let piece = Frame::CopyPiece { call: CallId(1), of_receiver: false };
     bulk(&mut machine, 0, piece, &[1]);
     assert!(!machine.is_reachable(PEER), "bytes for a read");
+}
+
+#[test]
+fn a_requester_that_was_not_announced_copies_nothing() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    actions(&mut machine);
+    frames(&mut machine);
+    super::tests::send_frame(&mut machine, 0, copy(1, READ), &[]);
+    let (call, code) = (CallId(1), Code::Endpoint.number());
+    assert_eq!(actions(&mut machine), []);
+    assert!(frames(&mut machine).contains(&Frame::CopyEnd { call, code, bytes: 0 }));
+    assert!(machine.is_reachable(PEER) && machine.is_idle());
 }
 
 #[test]

@@ -156,6 +156,7 @@ fn a_claim_may_be_on_the_way() {
     send_frame(&mut machine, 1, Frame::Bound { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
     send_frame(&mut machine, 2, Frame::Died { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
     send_frame(&mut machine, 3, call_from(later.0), &[0; 40]);
+    send_frame(&mut machine, 4, Frame::Named { vm: 1, endpoint: later.0 }, b"early");
     assert!(machine.is_reachable(PEER));
     assert_eq!(actions(&mut machine), []);
     let answered = |machine: &mut Machine| {
@@ -173,9 +174,10 @@ fn a_claim_may_be_on_the_way() {
     owners.add(1, range(200), PEER).expect("free");
     machine.set_owners(owners);
     let endpoint = EndpointId { vm: 1, address: later };
-    assert_eq!(actions(&mut machine), [Action::Bound { endpoint }]);
+    let named = Action::Named { endpoint, name: "early".to_owned() };
+    assert_eq!(actions(&mut machine), [Action::Bound { endpoint }, named]);
     // A slot of this node is none that another one may claim.
-    send_frame(&mut machine, 4, Frame::Bound { vm: 1, endpoint: 7 }, &[]);
+    send_frame(&mut machine, 5, Frame::Bound { vm: 1, endpoint: 7 }, &[]);
     assert!(!machine.is_reachable(PEER));
 }
 
