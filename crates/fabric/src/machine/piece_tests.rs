@@ -174,7 +174,7 @@ fn a_requester_that_was_not_announced_copies_nothing() {
     let (call, code) = (CallId(1), Code::Endpoint.number());
     assert_eq!(actions(&mut machine), []);
     assert!(frames(&mut machine).contains(&Frame::CopyEnd { call, code, bytes: 0 }));
-    assert!(machine.is_reachable(PEER) && machine.is_idle());
+    assert!(machine.is_reachable(PEER) && machine.copies.is_empty());
 }
 
 #[test]
