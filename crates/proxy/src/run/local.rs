@@ -7,7 +7,9 @@
 //! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
 //! | a bind, an end | `bound`, `died` |
 
-use super::copy::{Copies, StandIns};
+mod copies;
+
+use super::copy::Copies;
 use super::ends::{Parcel, failure_of, report};
 use super::kept::Kept;
 use super::names::Names;
@@ -16,8 +18,8 @@ use super::wanted::{Turn, Wanted};
 use m3ipc::nodes::{ForeignRange, NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
-    Action, Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine,
-    NodeId, Outcome, Owners, VmId,
+    Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
+    Outcome, Owners, VmId,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -575,43 +577,6 @@ impl Local {
             // The receiver may have died meanwhile.
             let _ = entry.stand_in.notify(to, argument);
         }
-    }
-}
-
-impl StandIns for Local {
-    fn ids(&self) -> Vec<EndpointId> {
-        self.stand_ins.keys().copied().collect()
-    }
-
-    fn get(&mut self, id: EndpointId) -> Option<&mut StandIn> {
-        self.stand_ins.get_mut(&id).map(|entry| &mut entry.stand_in)
-    }
-
-    fn make(&mut self, id: EndpointId) -> Option<&mut StandIn> {
-        self.turn(id);
-        self.get(id)
-    }
-}
-
-impl Local {
-    fn step_copies(&mut self, machine: &mut Machine, clock: &Clock) -> bool {
-        let mut copies = std::mem::take(&mut self.copies);
-        let moved = copies.step(self, machine, clock);
-        self.copies = copies;
-        moved
-    }
-
-    /// Carries out what the machine has decided about a copy. Any other action comes back.
-    pub fn carry_out_copy(
-        &mut self,
-        action: Action,
-        machine: &mut Machine,
-        clock: &Clock,
-    ) -> Option<Action> {
-        let mut copies = std::mem::take(&mut self.copies);
-        let other = copies.carry_out(action, self, machine, clock);
-        self.copies = copies;
-        other
     }
 }
 
