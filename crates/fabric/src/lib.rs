@@ -49,11 +49,11 @@ pub use machine::{Action, Call, CallRefusal, CopyId, Machine, NotAwaited, Transm
 pub use outcome::{AnswerKind, Content, Failure, Outcome};
 pub use owners::{Admission, Owners, OwnersError, SlotRange, generation_before};
 pub use packet::{
-    CallEnd, CallKind, CopyOrder, Expected, Frame, Hello, LONG_MAX_BYTES, Lane,
-    MESSAGE_BODY_MAX_BYTES, MalformedPacket, PACKET_MAX_BYTES, PIECED_MAX_BYTES, Packet,
-    RefusalCode, SessionPair, StreamKind, VERSIONS, decode, encode,
+    CallEnd, CallKind, CopyOrder, Expected, Frame, Hello, Lane, MESSAGE_BODY_MAX_BYTES,
+    MalformedPacket, PACKET_MAX_BYTES, PIECED_MAX_BYTES, Packet, RefusalCode, SessionPair,
+    StreamKind, VERSIONS, decode, encode,
 };
 pub use registry::{
     ClusterParameters, NodeEntry, Registry, RegistryError, VmCopy, VmEntry, VmLife, VmParameters,
 };
-pub use settings::{Limits, Settings};
+pub use settings::{LONG_MAX_BYTES, Limits, Settings};

@@ -10,13 +10,15 @@ mod delivery;
 mod incoming;
 mod names;
 mod open_call;
+mod open_copies;
 mod outgoing;
 mod peer;
+mod pieces;
 mod streams;
 mod waiting;
 
 pub use action::{Action, Call, CallRefusal, NotAwaited, Transmit};
-pub use copy::CopyId;
+pub use open_copies::CopyId;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,9 +32,9 @@ use crate::packet::{Frame, Lane, Packet, decode};
 use crate::session::{Identity, SessionEvent};
 use crate::settings::Settings;
 
-use copy::OpenCopies;
 use delivery::{Delivery, Incoming};
 use open_call::{OpenCall, Outgoing};
+use open_copies::OpenCopies;
 use peer::Peer;
 
 /// The peer broke the rules of the protocol.
@@ -53,6 +55,9 @@ enum Timer {
 /// A living local endpoint, and the nodes that want to learn its death.
 type Watchers = BTreeSet<NodeId>;
 
+/// The names of local endpoints.
+type Names = BTreeMap<EndpointId, BTreeSet<String>>;
+
 /// The state machine of a proxy.
 #[derive(Debug)]
 pub struct Machine {
@@ -66,7 +71,7 @@ pub struct Machine {
     outgoing: Outgoing,
     incoming: Incoming,
     copies: OpenCopies,
-    names: names::Names,
+    names: Names,
     timers: BTreeSet<(u64, Timer)>,
     actions: VecDeque<Action>,
     /// Endpoints that their nodes announced ahead of the claim of their slots, with their names.
@@ -101,7 +106,7 @@ impl Machine {
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
             copies: OpenCopies::default(),
-            names: names::Names::new(),
+            names: Names::new(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
             early: BTreeMap::new(),

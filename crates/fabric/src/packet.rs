@@ -14,12 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{CallId, Incarnation, NodeId, VmId};
 use crate::outcome::{AnswerKind, Content, Failure};
 use crate::owners::SlotRange;
-use crate::settings::Limits;
+use crate::settings::{LONG_MAX_BYTES, Limits};
 
 /// The oldest and the newest version of the protocol that this crate speaks.
 pub const VERSIONS: (u16, u16) = (1, 1);
-/// The longest long payload of a message between nodes, in bytes.
-pub const LONG_MAX_BYTES: usize = 60 * 1024;
 /// The longest payload of a message that crosses nodes, in bytes. One above [`LONG_MAX_BYTES`]
 /// travels in pieces.
 pub const PIECED_MAX_BYTES: usize = 256 << 20;

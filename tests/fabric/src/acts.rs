@@ -3,9 +3,10 @@
 use m3ipc_abi::Address;
 use m3ipc_fabric::{AnswerKind, Call, CallKind, Content, DeliveryId, EndpointId, NodeId};
 
+use crate::ledger::payload_of;
 use crate::network::{Event, MS};
 use crate::node::Offered;
-use crate::world::{ACTS, Checked, World, payload_of};
+use crate::world::{ACTS, Checked, World};
 
 impl World {
     pub fn act(&mut self) -> Checked {

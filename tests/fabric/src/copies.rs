@@ -1,22 +1,9 @@
 //! Copies in the simulation: both sides check each byte.
 
-use std::collections::BTreeMap;
-
 use m3ipc_fabric::{Action, CopyId, CopyOrder, EndpointId, NodeId};
 
+use crate::node::SimCopy;
 use crate::world::{Checked, World};
-
-/// A copy, as one of its nodes sees it.
-#[derive(Debug)]
-pub struct SimCopy {
-    endpoint: EndpointId,
-    order: CopyOrder,
-    /// Bytes that this node gave or took.
-    moved: u64,
-}
-
-/// The copies of a node.
-pub type SimCopies = BTreeMap<CopyId, SimCopy>;
 
 /// The byte of a copy at this offset: its place tells copies apart.
 fn byte(order: &CopyOrder, at: u64) -> u8 {

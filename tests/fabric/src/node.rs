@@ -4,10 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use m3ipc_abi::Address;
 use m3ipc_fabric::{
-    CallId, CallKind, DeliveryId, EndpointId, Fault, Incarnation, Machine, NodeId, Owners, Settings,
+    CallId, CallKind, CopyId, CopyOrder, DeliveryId, EndpointId, Fault, Incarnation, Machine,
+    NodeId, Owners, Settings,
 };
 
-use crate::copies::SimCopies;
+/// A copy, as one of its nodes sees it.
+#[derive(Debug)]
+pub struct SimCopy {
+    pub endpoint: EndpointId,
+    pub order: CopyOrder,
+    /// Bytes that this node gave or took.
+    pub moved: u64,
+}
+
+/// The copies of a node.
+pub type SimCopies = BTreeMap<CopyId, SimCopy>;
 
 /// A message that lies in the slot of a link.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use m3ipc_fabric::{
     Settings, SlotRange,
 };
 
-use crate::ledger::{Ledger, number_of};
+use crate::ledger::{Ledger, number_of, payload_of};
 use crate::network::{Event, MS, Network, Pair, pair};
 use crate::node::{Node, Offered, SLOTS, VMS};
 
@@ -28,13 +28,6 @@ const EVENTS: u64 = 60_000;
 const INLINE_BYTES: usize = 64;
 const PIECE_BYTES: usize = 16;
 const COPY_WINDOW_BYTES: u64 = 64;
-
-/// The payload of a message or an answer with this number.
-#[must_use]
-pub fn payload_of(number: u64) -> Vec<u8> {
-    let bytes = usize::try_from(number * 37 % 128).unwrap_or(0);
-    vec![number.to_le_bytes()[0]; bytes]
-}
 
 /// What a run suffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use m3ipc_abi::Address;
 
-use super::copy::CopyId;
+use super::open_copies::CopyId;
 use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
 use crate::outcome::{Content, Failure, Outcome};
 use crate::packet::{CallKind, CopyOrder, RefusalCode};

@@ -14,11 +14,12 @@
 //! is bounded, and the pieces of many copies take turns with those of long payloads. The party's
 //! library checks place and rights; this machine never looks at an address.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use m3ipc_abi::{Address, Code};
 
 use super::action::{Action, CallRefusal};
+use super::open_copies::{CopyId, OpenCopy};
 use super::{Machine, RuleBroken};
 use crate::faults::Fault;
 use crate::ids::{CallId, EndpointId, NodeId};
@@ -26,80 +27,6 @@ use crate::packet::{CopyOrder, Frame};
 
 /// Copies of a peer that may be open here, and copies of this node at a peer.
 const COPIES_MAX: usize = 256;
-
-/// A copy, as this node knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CopyId {
-    /// A copy of a local requester.
-    Own(CallId),
-    /// A copy of a remote requester.
-    Of(NodeId, CallId),
-}
-
-/// A copy that has not ended.
-#[derive(Debug)]
-struct OpenCopy {
-    node: NodeId,
-    call: CallId,
-    requester: EndpointId,
-    party: Address,
-    order: CopyOrder,
-    /// Bytes that may have moved by now.
-    admitted: u64,
-    /// Bytes that moved: sent, or received.
-    moved: u64,
-    /// Bytes that the driver has taken.
-    taken: u64,
-    /// Pieces that wait for their turn.
-    pieces: VecDeque<Vec<u8>>,
-    /// The end that has come before the last pieces.
-    end: Option<(i32, u64)>,
-}
-
-/// All copies.
-#[derive(Debug, Default)]
-pub(super) struct OpenCopies {
-    open: BTreeMap<CopyId, OpenCopy>,
-    /// Copies with pieces, by node: they take turns.
-    ready: BTreeMap<NodeId, VecDeque<CopyId>>,
-}
-
-impl OpenCopies {
-    pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
-    }
-
-    /// Bytes in memory for a peer.
-    pub fn bytes_for(&self, node: NodeId) -> u64 {
-        let of_node = self.open.values().filter(|copy| copy.node == node);
-        of_node.map(|copy| copy.pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()).sum()
-    }
-
-    fn next_piece(&mut self, node: NodeId) -> Option<(CopyId, CallId, Vec<u8>)> {
-        let ready = self.ready.get_mut(&node)?;
-        while let Some(id) = ready.pop_front() {
-            let Some(copy) = self.open.get_mut(&id) else { continue };
-            let Some(piece) = copy.pieces.pop_front() else { continue };
-            if !copy.pieces.is_empty() {
-                ready.push_back(id);
-            }
-            return Some((id, copy.call, piece));
-        }
-        None
-    }
-
-    fn count(&self, node: NodeId, own: bool) -> usize {
-        let of_node = self.open.iter().filter(|(_, copy)| copy.node == node);
-        of_node.filter(|(id, _)| matches!(id, CopyId::Own(_)) == own).count()
-    }
-}
-
-impl CopyId {
-    /// Whether this node sends the bytes.
-    fn sends(self, order: &CopyOrder) -> bool {
-        matches!(self, Self::Own(_)) == order.is_write
-    }
-}
 
 impl Machine {
     /// A local endpoint copies with a remote one. The copy ends by [`Action::CopyEnded`].

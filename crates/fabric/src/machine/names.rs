@@ -3,15 +3,10 @@
 //! A name is attached on its own node first, and then by the stand-in on each other node. Where it
 //! is taken, the stand-in goes without it: each node has at most one holder.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::action::Action;
 use super::{Machine, RuleBroken};
 use crate::ids::{EndpointId, NodeId};
 use crate::packet::Frame;
-
-/// The names of local endpoints.
-pub(super) type Names = BTreeMap<EndpointId, BTreeSet<String>>;
 
 /// Most names that an endpoint may have ahead of the claim of its slot.
 const EARLY_NAMES_MAX: usize = 64;

@@ -2,7 +2,8 @@
 
 use super::tests::{FIRST, MS, PEER, actions, greet, hello, machine};
 use super::*;
-use crate::packet::{CallKind, CopyOrder, LONG_MAX_BYTES, SessionPair, StreamKind, encode};
+use crate::packet::{CallKind, CopyOrder, SessionPair, StreamKind, encode};
+use crate::settings::LONG_MAX_BYTES;
 use crate::{Content, PIECED_MAX_BYTES};
 use m3ipc_abi::Code;
 

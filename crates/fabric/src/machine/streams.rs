@@ -13,10 +13,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{Machine, RuleBroken};
-use crate::faults::Fault;
-use crate::ids::{CallId, NodeId};
-use crate::packet::{Frame, Lane, PIECED_MAX_BYTES, StreamKind};
+use crate::ids::CallId;
+use crate::packet::{PIECED_MAX_BYTES, StreamKind};
 
 /// A stream, by its call.
 pub(super) type StreamKey = (CallId, StreamKind);
@@ -36,6 +34,10 @@ struct InStream {
     bytes: Vec<u8>,
     is_fetched: bool,
 }
+
+/// Bytes came that nobody has asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unasked;
 
 /// The streams of a peer.
 #[derive(Debug, Default)]
@@ -80,7 +82,7 @@ impl Streams {
         self.outgoing.contains_key(&key)
     }
 
-    fn begin(&mut self, key: StreamKey, bytes: Vec<u8>) {
+    pub fn begin(&mut self, key: StreamKey, bytes: Vec<u8>) {
         self.outgoing.insert(key, OutStream { bytes, sent: 0, is_fetched: false });
     }
 
@@ -114,7 +116,7 @@ impl Streams {
     }
 
     /// The next stream to fetch, if there is room.
-    fn next_fetch(&mut self, limit: u64) -> Option<StreamKey> {
+    pub fn next_fetch(&mut self, limit: u64) -> Option<StreamKey> {
         self.budgets.iter_mut().find_map(|budget| {
             let key = *budget.wanted.front()?;
             let stream = self.incoming.get_mut(&key)?;
@@ -130,7 +132,7 @@ impl Streams {
     }
 
     /// The next piece of the next stream.
-    fn next_piece(&mut self, bytes: usize) -> Option<(StreamKey, Vec<u8>)> {
+    pub fn next_piece(&mut self, bytes: usize) -> Option<(StreamKey, Vec<u8>)> {
         let key = self.ready.pop_front()?;
         let stream = self.outgoing.get_mut(&key)?;
         let end = stream.bytes.len().min(stream.sent + bytes);
@@ -144,107 +146,36 @@ impl Streams {
         Some((key, piece))
     }
 
+    /// The peer asks for a stream. `false` if it has asked before.
+    #[must_use]
+    pub fn fetched(&mut self, key: StreamKey) -> bool {
+        // The call may have ended meanwhile.
+        let Some(stream) = self.outgoing.get_mut(&key) else { return true };
+        if std::mem::replace(&mut stream.is_fetched, true) {
+            return false;
+        }
+        self.ready.push_back(key);
+        true
+    }
+
+    /// The first stream that was asked for.
+    pub fn first_asked(&self) -> Option<StreamKey> {
+        self.incoming.iter().find(|(_, it)| it.is_fetched).map(|(key, _)| *key)
+    }
+
     /// Adds a piece. The whole payload, once it is complete.
-    fn add(&mut self, key: StreamKey, piece: &[u8]) -> Result<Option<Vec<u8>>, RuleBroken> {
+    ///
+    /// # Errors
+    /// [`Unasked`].
+    pub fn add(&mut self, key: StreamKey, piece: &[u8]) -> Result<Option<Vec<u8>>, Unasked> {
         // The call may have ended while the piece was under way.
         let Some(stream) = self.incoming.get_mut(&key) else { return Ok(None) };
         if !stream.is_fetched || piece.len() > stream.total - stream.bytes.len() {
-            return Err(RuleBroken);
+            return Err(Unasked);
         }
         stream.bytes.reserve(stream.total.min(stream.bytes.capacity().max(1 << 20)));
         stream.bytes.extend_from_slice(piece);
         let is_complete = stream.bytes.len() == stream.total;
         Ok(is_complete.then(|| std::mem::take(&mut stream.bytes)))
-    }
-}
-
-impl Machine {
-    /// Whether a payload travels in pieces.
-    pub(super) fn is_pieced(&self, bytes: usize) -> bool {
-        bytes > self.own.settings.inline_bytes
-    }
-
-    pub(super) fn begin_stream(&mut self, node: NodeId, key: StreamKey, bytes: Vec<u8>) {
-        if let Some(peer) = self.peers.get_mut(&node)
-            && peer.session.lives()
-        {
-            peer.streams.begin(key, bytes);
-        }
-    }
-
-    /// Asks a peer for what it has announced, as far as there is room.
-    pub(super) fn fetch(&mut self, node: NodeId) {
-        let limit = self.own.settings.limits.pieced_bytes;
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        while let Some((call, stream)) = peer.streams.next_fetch(limit) {
-            peer.session.push(Frame::Fetch { call, stream }, Vec::new(), &self.own);
-        }
-    }
-
-    /// The bytes of a stream are no longer in the memory of this machine.
-    pub(super) fn release_stream(&mut self, node: NodeId, key: StreamKey) {
-        if let Some(peer) = self.peers.get_mut(&node) {
-            peer.streams.release(key);
-        }
-        self.fetch(node);
-    }
-
-    pub(super) fn fetch_arrived(&mut self, node: NodeId, key: StreamKey) -> Result<(), RuleBroken> {
-        let Some(peer) = self.peers.get_mut(&node) else { return Ok(()) };
-        // The call may have ended meanwhile.
-        let Some(stream) = peer.streams.outgoing.get_mut(&key) else { return Ok(()) };
-        if std::mem::replace(&mut stream.is_fetched, true) {
-            return Err(RuleBroken);
-        }
-        peer.streams.ready.push_back(key);
-        Ok(())
-    }
-
-    /// Moves a piece into its lane, if the lane transmits it next.
-    pub(super) fn promote_piece(&mut self, node: NodeId) {
-        let bytes = self.own.settings.piece_bytes;
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        if !peer.session.is_up() || !peer.session.lane(Lane::Bulk).has_room() {
-            return;
-        }
-        // Copies and long payloads take turns.
-        let copied_last = std::mem::take(&mut peer.copied_last);
-        if !copied_last && self.promote_copy(node) {
-            if let Some(peer) = self.peers.get_mut(&node) {
-                peer.copied_last = true;
-            }
-            return;
-        }
-        let Some(peer) = self.peers.get_mut(&node) else { return };
-        if let Some(((call, stream), piece)) = peer.streams.next_piece(bytes) {
-            peer.session.push(Frame::Piece { call, stream }, piece, &self.own);
-        } else if copied_last {
-            self.promote_copy(node);
-        }
-        self.announce_room(node);
-    }
-
-    pub(super) fn piece_arrived(
-        &mut self,
-        node: NodeId,
-        mut key: StreamKey,
-        piece: &[u8],
-    ) -> Result<(), RuleBroken> {
-        let misplaced = self.own.planted.has(Fault::PieceMisplaced);
-        let Some(peer) = self.peers.get_mut(&node) else { return Ok(()) };
-        if misplaced
-            && let Some((first, _)) = peer.streams.incoming.iter().find(|(_, it)| it.is_fetched)
-        {
-            key = *first;
-        }
-        let Some(bytes) = peer.streams.add(key, piece)? else { return Ok(()) };
-        match key.1 {
-            StreamKind::Call => self.call_completed(node, key.0, bytes),
-            StreamKind::Answer => {
-                self.release_stream(node, key);
-                self.answer_completed(key.0, bytes);
-            }
-        }
-        Ok(())
     }
 }
