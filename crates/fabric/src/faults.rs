@@ -42,6 +42,12 @@ pub enum Fault {
     WaitingSurvives,
     /// The death of an endpoint is not announced to its partners' nodes.
     DeathUnannounced,
+    /// A message is offered before its pieces are complete.
+    OfferedIncomplete,
+    /// A piece goes to the first open stream, not to its own.
+    PieceMisplaced,
+    /// A read is reported as done before its bytes have come.
+    CopyEndsEarly,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -67,6 +73,9 @@ impl Fault {
         Self::TookTooEarly,
         Self::WaitingSurvives,
         Self::DeathUnannounced,
+        Self::OfferedIncomplete,
+        Self::PieceMisplaced,
+        Self::CopyEndsEarly,
     ];
 }
 

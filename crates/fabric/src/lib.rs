@@ -17,6 +17,7 @@
 //!            ▼                                                    │
 //!   machine  ├ outgoing  calls of local endpoints, until their one end
 //!            ├ incoming  messages of remote endpoints, until taken, answered or withdrawn
+//!            ├ streams   payloads in pieces
 //!            └ peer      what waits for one peer, within its limits
 //!   session    greeting, resumption, heartbeat, silence
 //!   lane       frames in order, each exactly once
@@ -44,14 +45,15 @@ mod settings;
 #[cfg(feature = "planted-faults")]
 pub use faults::Fault;
 pub use ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
-pub use machine::{Action, Call, CallRefusal, Machine, NotAwaited, Transmit};
+pub use machine::{Action, Call, CallRefusal, CopyId, Machine, NotAwaited, Transmit};
 pub use outcome::{AnswerKind, Content, Failure, Outcome};
 pub use owners::{Admission, Owners, OwnersError, SlotRange, generation_before};
 pub use packet::{
-    CallEnd, CallKind, Expected, Frame, Hello, LONG_MAX_BYTES, Lane, MESSAGE_BODY_MAX_BYTES,
-    MalformedPacket, PACKET_MAX_BYTES, Packet, RefusalCode, SessionPair, VERSIONS, decode, encode,
+    CallEnd, CallKind, CopyOrder, Expected, Frame, Hello, Lane, MESSAGE_BODY_MAX_BYTES,
+    MalformedPacket, PACKET_MAX_BYTES, PIECED_MAX_BYTES, Packet, RefusalCode, SessionPair,
+    StreamKind, VERSIONS, decode, encode,
 };
 pub use registry::{
     ClusterParameters, NodeEntry, Registry, RegistryError, VmCopy, VmEntry, VmLife, VmParameters,
 };
-pub use settings::{Limits, Settings};
+pub use settings::{LONG_MAX_BYTES, Limits, Settings};

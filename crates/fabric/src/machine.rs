@@ -5,14 +5,20 @@
 //! ([`Machine::poll_transmit`]), and sets its timer to [`Machine::next_timeout_ns`].
 
 mod action;
+mod copy;
 mod delivery;
 mod incoming;
+mod names;
 mod open_call;
+mod open_copies;
 mod outgoing;
 mod peer;
+mod pieces;
+mod streams;
 mod waiting;
 
 pub use action::{Action, Call, CallRefusal, NotAwaited, Transmit};
+pub use open_copies::CopyId;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,6 +34,7 @@ use crate::settings::Settings;
 
 use delivery::{Delivery, Incoming};
 use open_call::{OpenCall, Outgoing};
+use open_copies::OpenCopies;
 use peer::Peer;
 
 /// The peer broke the rules of the protocol.
@@ -48,6 +55,9 @@ enum Timer {
 /// A living local endpoint, and the nodes that want to learn its death.
 type Watchers = BTreeSet<NodeId>;
 
+/// The names of local endpoints.
+type Names = BTreeMap<EndpointId, BTreeSet<String>>;
+
 /// The state machine of a proxy.
 #[derive(Debug)]
 pub struct Machine {
@@ -60,10 +70,12 @@ pub struct Machine {
     latest: BTreeMap<(VmId, Slot), Address>,
     outgoing: Outgoing,
     incoming: Incoming,
+    copies: OpenCopies,
+    names: Names,
     timers: BTreeSet<(u64, Timer)>,
     actions: VecDeque<Action>,
-    /// Endpoints that their nodes announced ahead of the claim of their slots.
-    early: BTreeSet<(NodeId, EndpointId)>,
+    /// Endpoints that their nodes announced ahead of the claim of their slots, with their names.
+    early: BTreeMap<(NodeId, EndpointId), BTreeSet<String>>,
 }
 
 /// Most endpoints that all nodes together may announce ahead of their claims.
@@ -93,9 +105,11 @@ impl Machine {
             latest: BTreeMap::new(),
             outgoing: Outgoing::default(),
             incoming: Incoming::default(),
+            copies: OpenCopies::default(),
+            names: Names::new(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
-            early: BTreeSet::new(),
+            early: BTreeMap::new(),
         }
     }
 
@@ -108,11 +122,13 @@ impl Machine {
         let owned = |(node, id): &(NodeId, EndpointId)| {
             self.owners.owner(*id) == Some(*node) && !self.may_join(id.vm)
         };
-        let known: Vec<_> = self.early.iter().filter(|it| owned(it)).copied().collect();
+        let known: Vec<_> = self.early.keys().filter(|it| owned(it)).copied().collect();
         for (node, endpoint) in known {
-            self.early.remove(&(node, endpoint));
+            let names = self.early.remove(&(node, endpoint)).unwrap_or_default();
             // Its node is a peer, and this node has slots of the VM: neither rule is broken.
             let _ = self.bound_there(node, endpoint);
+            let names = names.into_iter().map(|name| Action::Named { endpoint, name });
+            self.actions.extend(names);
         }
     }
 
@@ -145,6 +161,7 @@ impl Machine {
         self.outgoing.calls.is_empty()
             && self.incoming.deliveries.is_empty()
             && self.incoming.untold.is_empty()
+            && self.copies.is_empty()
             && self.peers.values().all(Peer::is_idle)
     }
 
@@ -157,6 +174,8 @@ impl Machine {
         let deliveries = peer.incoming.values();
         let queued = deliveries.filter_map(|id| self.incoming.deliveries.get(id));
         peer.session.bytes()
+            + peer.streams.bytes()
+            + self.copies.bytes_for(node)
             + waiting.map(OpenCall::bytes).sum::<u64>()
             + queued.map(Delivery::bytes).sum::<u64>()
             + 128 * peer.notifications.len() as u64
@@ -233,6 +252,8 @@ impl Machine {
         self.advance(now_ns);
         if lane == Lane::Message {
             self.promote(node);
+        } else {
+            self.promote_piece(node);
         }
         let peer = self.peers.get_mut(&node)?;
         let transmit = peer.session.transmit(self.now_ns, lane, &self.own);
@@ -258,6 +279,7 @@ impl Machine {
         if self.is_reachable(node) && self.shares_vm(node, vm) {
             self.acquaint(endpoint, node);
             self.push(node, Frame::Bound { vm, endpoint: address.0 }, Vec::new());
+            self.announce_names(node, endpoint);
         }
     }
 
@@ -267,6 +289,8 @@ impl Machine {
         let Some(watchers) = self.living.remove(&endpoint) else { return };
         self.end_calls_of(endpoint);
         self.end_deliveries_to(endpoint);
+        self.end_copies_of(endpoint);
+        self.names.remove(&endpoint);
         if self.own.planted.has(crate::faults::Fault::DeathUnannounced) {
             return;
         }
@@ -355,11 +379,12 @@ impl Machine {
     fn node_lost(&mut self, node: NodeId, cause: Failure) {
         self.end_calls_to(node, cause);
         self.drop_deliveries_from(node);
+        self.end_copies_with(node, cause.code_before());
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.forget();
         }
         self.living.values_mut().for_each(|watchers| _ = watchers.remove(&node));
-        self.early.retain(|(of, _)| *of != node);
+        self.early.retain(|(of, _), _| *of != node);
         self.actions.push_back(Action::NodeLost { node, cause });
     }
 
@@ -395,10 +420,30 @@ impl Machine {
     /// A frame of a peer, in order and for the first time.
     fn frame(&mut self, node: NodeId, frame: Frame, body: &[u8]) -> Result<(), RuleBroken> {
         match frame {
-            Frame::Call { call, vm, from, to, kind, m_type } => {
+            Frame::Call { call, vm, from, to, kind, m_type, pieced } => {
                 let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));
-                self.call_arrived(node, call, (from, to), kind, m_type, body)
+                self.call_arrived(node, call, (from, to), kind, (m_type, pieced), body)
             }
+            Frame::Copy { call, vm, from, to, order } => {
+                let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));
+                self.copy_arrived(node, call, (from, to), order)
+            }
+            Frame::CopyPiece { call, of_receiver } => {
+                self.copy_piece_arrived(node, (call, of_receiver), body)
+            }
+            Frame::CopyMore { call, of_receiver, admitted } => {
+                self.copy_more_arrived(node, (call, of_receiver), admitted)
+            }
+            Frame::CopyEnd { call, code, bytes } => self.copy_end_arrived(node, call, code, bytes),
+            Frame::CopyAbort { call } => {
+                self.copy_abort_arrived(node, call);
+                Ok(())
+            }
+            Frame::Named { vm, endpoint } => {
+                self.name_arrived(node, EndpointId::of(vm, endpoint), body)
+            }
+            Frame::Fetch { call, stream } => self.fetch_arrived(node, (call, stream)),
+            Frame::Piece { call, stream } => self.piece_arrived(node, (call, stream), body),
             Frame::Cancel { call } => {
                 self.cancel_arrived(node, call);
                 Ok(())
@@ -430,10 +475,11 @@ impl Machine {
             Frame::Bound { vm, endpoint } => {
                 let endpoint = EndpointId::of(vm, endpoint);
                 if self.is_of(node, endpoint)? && !self.may_join(vm) {
+                    self.answers_are_over(endpoint);
                     return self.bound_there(node, endpoint);
                 }
                 if self.early.len() < EARLY_MAX {
-                    self.early.insert((node, endpoint));
+                    self.early.entry((node, endpoint)).or_default();
                 }
                 Ok(())
             }
@@ -482,7 +528,7 @@ impl Machine {
             peer.announced.remove(&slot);
         }
         // Also of one that was never announced: the answer to a watch.
-        self.actions.push_back(Action::Died { endpoint });
+        self.death_arrived(endpoint);
     }
 
     fn watch_arrived(&mut self, node: NodeId, endpoint: EndpointId) -> Result<(), RuleBroken> {
@@ -504,5 +550,7 @@ impl Machine {
     }
 }
 
+#[cfg(test)]
+mod piece_tests;
 #[cfg(test)]
 mod tests;

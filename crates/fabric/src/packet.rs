@@ -8,18 +8,19 @@
 //! | packet kind | session numbers, lane, sequence, acknowledgements | frame | body ... |
 //! ```
 
-use m3ipc_abi::PAYLOAD_BYTES;
+use m3ipc_abi::{NAME_MAX_BYTES, PAYLOAD_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CallId, Incarnation, NodeId, VmId};
 use crate::outcome::{AnswerKind, Content, Failure};
 use crate::owners::SlotRange;
-use crate::settings::Limits;
+use crate::settings::{LONG_MAX_BYTES, Limits};
 
 /// The oldest and the newest version of the protocol that this crate speaks.
 pub const VERSIONS: (u16, u16) = (1, 1);
-/// The longest long payload of a message between nodes, in bytes.
-pub const LONG_MAX_BYTES: usize = 60 * 1024;
+/// The longest payload of a message that crosses nodes, in bytes. One above [`LONG_MAX_BYTES`]
+/// travels in pieces.
+pub const PIECED_MAX_BYTES: usize = 256 << 20;
 /// The longest body of a message, in bytes.
 pub const MESSAGE_BODY_MAX_BYTES: usize = PAYLOAD_BYTES + LONG_MAX_BYTES;
 /// The longest packet, in bytes. A transport frame of more bytes ends the connection.
@@ -36,7 +37,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"m3n1");
 pub enum Lane {
     /// Messages and control.
     Message = 0,
-    /// Pieces of copies.
+    /// Pieces of long payloads.
     Bulk = 1,
 }
 
@@ -164,6 +165,31 @@ pub enum CallEnd {
     NotDelivered(Failure),
     /// The receiver has taken the request and does not answer.
     Delivered(Failure),
+    /// The answer is the body and as many bytes in pieces.
+    AnsweredLong(AnswerKind, i32, u32),
+}
+
+/// A stream of pieces that belongs to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum StreamKind {
+    /// The payload of the call, from the node that numbered the call.
+    Call,
+    /// The payload of the answer, to the node that numbered the call.
+    Answer,
+}
+
+/// What a copy does, as its requester asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CopyOrder {
+    /// Whether it writes the memory of the party; else it reads.
+    pub is_write: bool,
+    /// The grant, or the leases, in which the place lies; 0 for an address. The library of the
+    /// party checks it.
+    pub space: u64,
+    /// The place: an address or an offset.
+    pub place: u64,
+    /// Its length.
+    pub bytes: u64,
 }
 
 /// What a session carries.
@@ -183,6 +209,8 @@ pub enum Frame {
         kind: CallKind,
         /// The type of the message.
         m_type: i32,
+        /// Bytes of its payload that follow in pieces; 0: the body is the whole message.
+        pieced: u32,
     },
     /// The caller gives its call up. The end of the call is the answer.
     Cancel {
@@ -233,23 +261,94 @@ pub enum Frame {
         /// The endpoint.
         endpoint: i32,
     },
+    /// The sender has room for the pieces of a stream.
+    Fetch {
+        /// The call.
+        call: CallId,
+        /// Its stream.
+        stream: StreamKind,
+    },
+    /// A copy with the memory of an endpoint of the receiver.
+    Copy {
+        /// Its number.
+        call: CallId,
+        /// The VM.
+        vm: VmId,
+        /// The requester.
+        from: i32,
+        /// The party.
+        to: i32,
+        /// What to copy.
+        order: CopyOrder,
+    },
+    /// A piece of a copy; the bytes are the body.
+    CopyPiece {
+        /// The copy.
+        call: CallId,
+        /// Whether the receiver of the frame has numbered it.
+        of_receiver: bool,
+    },
+    /// So many bytes of a copy may have been sent.
+    CopyMore {
+        /// The copy.
+        call: CallId,
+        /// Whether the receiver of the frame has numbered it.
+        of_receiver: bool,
+        /// The bytes since the begin of the copy.
+        admitted: u64,
+    },
+    /// The end of a copy, from the node of the party.
+    CopyEnd {
+        /// The copy.
+        call: CallId,
+        /// 0 or a code of the contract.
+        code: i32,
+        /// Bytes that were surely copied.
+        bytes: u64,
+    },
+    /// The requester waits no longer.
+    CopyAbort {
+        /// The copy.
+        call: CallId,
+    },
+    /// An endpoint of the sender has attached a name, which is the body.
+    Named {
+        /// The VM.
+        vm: VmId,
+        /// The endpoint.
+        endpoint: i32,
+    },
+    /// A piece of a stream; the bytes are the body.
+    Piece {
+        /// The call.
+        call: CallId,
+        /// Its stream.
+        stream: StreamKind,
+    },
 }
 
 impl Frame {
     /// The lengths that its body may have.
     fn body_lengths(&self) -> std::ops::RangeInclusive<usize> {
         match self {
-            Self::Call { .. } | Self::End { end: CallEnd::Answered(..), .. } => {
+            Self::Call { pieced: 0, .. } | Self::End { end: CallEnd::Answered(..), .. } => {
                 PAYLOAD_BYTES..=MESSAGE_BODY_MAX_BYTES
             }
+            Self::Call { .. } | Self::End { end: CallEnd::AnsweredLong(..), .. } => {
+                PAYLOAD_BYTES..=PAYLOAD_BYTES
+            }
+            Self::Named { .. } => 1..=NAME_MAX_BYTES,
+            Self::Piece { .. } | Self::CopyPiece { .. } => 1..=LONG_MAX_BYTES,
             _ => 0..=0,
         }
     }
 
-    /// The lane that carries it. Copies will use the other one.
-    #[allow(clippy::unused_self)]
+    /// The lane that carries it.
     pub(crate) const fn lane(&self) -> Lane {
-        Lane::Message
+        match self {
+            Self::Piece { .. } | Self::CopyPiece { .. } => Lane::Bulk,
+            _ => Lane::Message,
+        }
     }
 }
 

@@ -25,7 +25,8 @@ use crate::settings::Settings;
 /// The window of each lane: messages, bulk.
 const LANES: [LaneLimits; 2] = [
     LaneLimits { frames: 1024, bytes: 2 * 1024 * 1024 },
-    LaneLimits { frames: 64, bytes: 2 * 1024 * 1024 },
+    // Small: a message waits behind these bytes.
+    LaneLimits { frames: 64, bytes: 512 * 1024 },
 ];
 
 /// Frames that may wait behind a full window. Calls and their ends have limits of their own; this
@@ -37,14 +38,16 @@ const QUEUED_FRAMES_MAX: usize = 65_536;
 const SESSIONS_OF_CONNECTION: u8 = 8;
 
 impl Settings {
-    /// The most bytes that the machine keeps for one peer: what its limits add up to.
+    /// The most bytes that the machine keeps for one peer: what its limits add up to. Answers in
+    /// pieces that local servers gave come on top.
     #[must_use]
     pub const fn memory_max_bytes(&self) -> u64 {
         let limits = &self.limits;
         let lanes = 2 * (LANES[0].bytes + LANES[1].bytes) as u64 + 96 * QUEUED_FRAMES_MAX as u64;
         let body = MESSAGE_BODY_MAX_BYTES as u64;
         let calls = 2 * limits.calls as u64 + limits.waiting as u64;
-        lanes + calls * (body + 512) + limits.notifications as u64 * 128
+        let pieced = 3 * (limits.pieced_bytes + crate::PIECED_MAX_BYTES as u64);
+        lanes + pieced + calls * (body + 512) + limits.notifications as u64 * 128
     }
 }
 

@@ -3,6 +3,9 @@
 /// A millisecond in nanoseconds.
 const MS: u64 = 1_000_000;
 
+/// The longest payload in the packet of its message, in bytes.
+pub const LONG_MAX_BYTES: usize = 60 * 1024;
+
 /// Times and limits. [`Settings::default`] has the values of the failure table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -22,6 +25,12 @@ pub struct Settings {
     pub took_delay_ns: u64,
     /// A call whose cancellation is not answered within this time ends with an unknown outcome.
     pub cancel_ns: u64,
+    /// A longer payload travels in pieces, in bytes; at most [`LONG_MAX_BYTES`].
+    pub inline_bytes: usize,
+    /// The length of a piece, in bytes; at most [`LONG_MAX_BYTES`].
+    pub piece_bytes: usize,
+    /// Bytes of a copy that may be under way.
+    pub copy_window_bytes: u64,
     /// How much of the peer and of each VM this node admits, and keeps for the peer.
     pub limits: Limits,
 }
@@ -39,6 +48,9 @@ pub struct Limits {
     pub waiting_of_vm: u32,
     /// Notifications for a peer that may wait here, one per pair of endpoints.
     pub notifications: u32,
+    /// Bytes of payloads in pieces that may be under way from a peer, and that may wait here for
+    /// it. One that is longer may be the only one.
+    pub pieced_bytes: u64,
 }
 
 impl Default for Settings {
@@ -52,6 +64,9 @@ impl Default for Settings {
             ack_delay_ns: 20 * MS,
             took_delay_ns: 5 * MS,
             cancel_ns: 1_000 * MS,
+            inline_bytes: LONG_MAX_BYTES,
+            piece_bytes: LONG_MAX_BYTES,
+            copy_window_bytes: 512 * 1024,
             limits: Limits::default(),
         }
     }
@@ -65,6 +80,7 @@ impl Default for Limits {
             waiting: 1024,
             waiting_of_vm: 512,
             notifications: 4096,
+            pieced_bytes: 64 << 20,
         }
     }
 }

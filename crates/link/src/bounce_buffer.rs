@@ -50,6 +50,18 @@ impl BounceBuffer {
 }
 
 impl<P: Page> BounceBuffer<P> {
+    /// Copies the half of a chunk out, for the side that empties it.
+    pub fn read(&self, chunk: u32, bytes: &mut [u8]) {
+        let length = bytes.len().min(BOUNCE_HALF_BYTES);
+        self.page.read(half(chunk), &mut bytes[..length]);
+    }
+
+    /// Copies into the half of a chunk, for the side that fills it.
+    pub fn write(&self, chunk: u32, bytes: &[u8]) {
+        let length = bytes.len().min(BOUNCE_HALF_BYTES);
+        self.page.write(half(chunk), &bytes[..length]);
+    }
+
     /// The bounce buffer in this memory.
     pub fn over(page: P) -> Self {
         Self { page, number: 0 }

@@ -6,6 +6,7 @@
 
 mod canceller;
 mod holding;
+mod holding_block;
 mod notification;
 mod pulse;
 mod short;

@@ -64,6 +64,8 @@ pub(crate) struct Control {
     unwanted_tickets: Vec<u64>,
     /// Areas of late replies: this process may still map them.
     late_areas: Vec<LateArea>,
+    /// The bounce buffer of a gate whose request was not polled since.
+    gate_memory: Option<OwnedFd>,
 }
 
 /// The memory of an area that came after its request was given up.
@@ -162,6 +164,7 @@ impl Control {
             open: OpenRequests::default(),
             unwanted_tickets: Vec::new(),
             late_areas: Vec::new(),
+            gate_memory: None,
         };
         let daemon = |control: &Self| daemon::describe(directory, &control.socket);
         match control.hello(more) {
@@ -321,6 +324,9 @@ impl Control {
     /// Gives an open request up.
     pub(crate) fn forget(&mut self, request: &OpenRequest) {
         let unwanted = self.open.forget(request);
+        if let Some(Reply::CopyGate { .. }) = unwanted {
+            self.gate_memory = None;
+        }
         self.note_unwanted(unwanted);
         self.give_back();
     }
@@ -429,12 +435,27 @@ impl Control {
                 self.open.end_oldest(Ok(Reply::Done));
                 self.late_areas.push(LateArea { info, index, fds, events: Vec::new() });
             }
+            reply @ Reply::CopyGate { .. } => {
+                let unwanted = self.open.end_oldest(Ok(reply));
+                self.gate_memory = fds.into_iter().next().filter(|_| unwanted.is_none());
+            }
             reply => {
                 let ended = answered((reply, fds)).map(|(reply, _)| reply);
                 let unwanted = self.open.end_oldest(ended);
                 self.note_unwanted(unwanted);
             }
         }
+    }
+
+    /// Whether a gate may be requested now. A request would end an earlier one that waits, and
+    /// there is room for one bounce buffer.
+    pub(crate) fn may_begin_gate(&self) -> bool {
+        !self.open.any_wanted() && self.gate_memory.is_none()
+    }
+
+    /// The bounce buffer of the gate for which a request was polled.
+    pub(crate) fn take_gate_memory(&mut self) -> Option<OwnedFd> {
+        self.gate_memory.take()
     }
 
     /// The next event, if there is one. Never waits.

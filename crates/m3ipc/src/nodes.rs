@@ -13,7 +13,7 @@ use crate::control::{Control, IfAbsent, RequestLimit};
 use crate::endpoint::{
     self, Endpoint, Found, HeldMessages, PendingRequest, PendingSend, Withdrawal,
 };
-use crate::error::{Fail, NodeError, NotifyError, SendError, SendRecError};
+use crate::error::{Fail, NameError, NodeError, NotifyError, SendError, SendRecError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_wire::{DaemonEvent, NodesRequest, Request};
@@ -102,6 +102,7 @@ impl Proxy {
         let request = Request::Nodes(request);
         let bound = endpoint::bind_by(&self.directory, None, RequestLimit::ANSWER, &request)?;
         let mut stand_in = StandIn { endpoint: bound, held: HeldMessages::default() };
+        stand_in.endpoint.become_stand_in();
         stand_in.endpoint.fd()?;
         Ok(stand_in)
     }
@@ -170,6 +171,10 @@ pub enum PostedEnd {
     /// It failed, with a code of the contract.
     Failed(Code),
 }
+
+mod copies;
+
+pub use copies::{CopyEvent, CopyWish, LocalCopy, LocalCopyStep};
 
 /// A stand-in: an endpoint of this node with the address of one of another node.
 #[derive(Debug)]
@@ -324,6 +329,14 @@ impl StandIn {
             }
             Posted::Request(request) => self.endpoint.withdraw_request(&request),
         }
+    }
+
+    /// Attaches a name of the remote endpoint.
+    ///
+    /// # Errors
+    /// The name is taken on this node, and others.
+    pub fn attach_name(&mut self, name: &str) -> Result<(), NameError> {
+        self.endpoint.name_attach(name)
     }
 
     /// Notifies a local endpoint.

@@ -45,7 +45,7 @@ pub enum NodesRequest {
 }
 
 /// An event for a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodesEvent {
     /// An endpoint was bound.
     Bound {
@@ -53,6 +53,15 @@ pub enum NodesEvent {
         vm: i32,
         /// Its address.
         address: i32,
+    },
+    /// An endpoint has attached a name.
+    Named {
+        /// Its VM.
+        vm: i32,
+        /// Its address.
+        address: i32,
+        /// The name.
+        name: String,
     },
     /// An endpoint has ended. Its peers have their events already.
     Ended {

@@ -3,6 +3,7 @@
 use m3ipc_abi::Address;
 use m3ipc_fabric::{AnswerKind, Call, CallKind, Content, DeliveryId, EndpointId, NodeId};
 
+use crate::ledger::payload_of;
 use crate::network::{Event, MS};
 use crate::node::Offered;
 use crate::world::{ACTS, Checked, World};
@@ -22,7 +23,7 @@ impl World {
             return Ok(());
         }
         let id = node.id;
-        let kind = if self.healing { self.rng.u8(12..20) } else { self.rng.u8(0..21) };
+        let kind = if self.healing { self.rng.u8(12..20) } else { self.rng.u8(0..25) };
         match kind {
             0..8 => self.call(id),
             8 | 9 => self.notify(id),
@@ -36,7 +37,9 @@ impl World {
                 }
             }
             16..20 => self.answer(id),
-            _ => self.watch(id),
+            20 => self.watch(id),
+            21 => self.abort_copy(id),
+            _ => self.copy(id),
         }
     }
 
@@ -46,7 +49,7 @@ impl World {
     }
 
     /// A local caller and a remote address of its VM: mostly a living one.
-    fn some_pair(&mut self, id: NodeId) -> Option<(EndpointId, Address)> {
+    pub fn some_pair(&mut self, id: NodeId) -> Option<(EndpointId, Address)> {
         let from = self.some_endpoint(id)?;
         let others: Vec<NodeId> = self.ids().into_iter().filter(|other| *other != id).collect();
         let other = self.rng.choice(others)?;
@@ -70,7 +73,7 @@ impl World {
         let number = self.ledger.called(id, (from, to), kind);
         let mut content = Content::new(7);
         content.payload[..8].copy_from_slice(&number.to_le_bytes());
-        content.long = vec![7; self.rng.usize(0..100)];
+        content.long = payload_of(number);
         let clock_ns = self.clock_ns(id);
         let limit_ns = match self.rng.u8(0..4) {
             0 => Some(clock_ns + self.rng.u64(0..30 * MS)),
@@ -127,6 +130,7 @@ impl World {
         let Some((delivery, number)) = self.rng.choice(owed) else { return Ok(()) };
         let mut content = Content::new(8);
         content.payload[..8].copy_from_slice(&number.to_le_bytes());
+        content.long = payload_of(number);
         let clock_ns = self.clock_ns(id);
         let node = self.at(id);
         node.owed.remove(&delivery);
@@ -153,6 +157,8 @@ impl World {
         node.calls.retain(|_, (_, caller)| *caller != endpoint);
         node.owed.retain(|_, (_, to)| *to != endpoint);
         node.machine.died(clock_ns, endpoint);
+        self.forget_copies(id, endpoint);
+        let node = self.at(id);
         let address = endpoint.address;
         let next = Address::new(address.generation() + 1, address.slot());
         if has_successor {

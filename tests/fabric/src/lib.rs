@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod acts;
+mod copies;
 mod ledger;
 mod network;
 mod node;

@@ -4,8 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use m3ipc_abi::Address;
 use m3ipc_fabric::{
-    CallId, CallKind, DeliveryId, EndpointId, Fault, Incarnation, Machine, NodeId, Owners, Settings,
+    CallId, CallKind, CopyId, CopyOrder, DeliveryId, EndpointId, Fault, Incarnation, Machine,
+    NodeId, Owners, Settings,
 };
+
+/// A copy, as one of its nodes sees it.
+#[derive(Debug)]
+pub struct SimCopy {
+    pub endpoint: EndpointId,
+    pub order: CopyOrder,
+    /// Bytes that this node gave or took.
+    pub moved: u64,
+}
+
+/// The copies of a node.
+pub type SimCopies = BTreeMap<CopyId, SimCopy>;
 
 /// A message that lies in the slot of a link.
 #[derive(Clone, Debug)]
@@ -35,6 +48,8 @@ pub struct Node {
     pub withdrawing: BTreeSet<DeliveryId>,
     /// Requests that were taken and not answered, with their numbers and receivers.
     pub owed: BTreeMap<DeliveryId, (u64, EndpointId)>,
+    /// Open copies, of its endpoints and with them.
+    pub copies: SimCopies,
 }
 
 /// Slots of a node: each has some.
@@ -65,6 +80,7 @@ impl Node {
             offered: BTreeMap::new(),
             withdrawing: BTreeSet::new(),
             owed: BTreeMap::new(),
+            copies: SimCopies::new(),
         }
     }
 

@@ -6,7 +6,7 @@ use m3ipc_fabric::{
     Settings, SlotRange,
 };
 
-use crate::ledger::{Ledger, number_of};
+use crate::ledger::{Ledger, number_of, payload_of};
 use crate::network::{Event, MS, Network, Pair, pair};
 use crate::node::{Node, Offered, SLOTS, VMS};
 
@@ -23,6 +23,11 @@ const PACKETS_AT_ONCE: u32 = 5_000;
 
 /// Events of a run; more mean that two machines answer each other without end.
 const EVENTS: u64 = 60_000;
+
+/// Short pieces make long histories.
+const INLINE_BYTES: usize = 64;
+const PIECE_BYTES: usize = 16;
+const COPY_WINDOW_BYTES: u64 = 64;
 
 /// What a run suffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +85,14 @@ impl World {
         }
         let limits =
             Limits { calls: 5, calls_of_vm: 3, waiting: 5, waiting_of_vm: 3, ..Limits::default() };
-        let settings = Settings { limits, ..Settings::default() };
+        let limits = Limits { pieced_bytes: 200, ..limits };
+        let settings = Settings {
+            limits,
+            inline_bytes: INLINE_BYTES,
+            piece_bytes: PIECE_BYTES,
+            copy_window_bytes: COPY_WINDOW_BYTES,
+            ..Settings::default()
+        };
         let mut nodes: Vec<Node> =
             ids.iter().map(|id| Node::new(*id, &owners, &ids, settings)).collect();
         for node in &mut nodes {
@@ -164,6 +176,10 @@ impl World {
             }
         }
         self.ledger.rest()?;
+        if !self.has_no_copies() {
+            let copies = self.nodes.iter().map(|node| &node.copies);
+            return Err(format!("copies never ended: {:?}", copies.collect::<Vec<_>>()));
+        }
         match self.nodes.iter().find(|node| !node.machine.is_idle()) {
             Some(node) => Err(format!("node {} keeps something: {:?}", node.id.0, node.machine)),
             None => Ok(()),
@@ -174,6 +190,7 @@ impl World {
         self.healing
             && self.nodes.iter().all(|node| node.is_up && node.machine.is_idle())
             && self.nodes.iter().all(|node| node.calls.is_empty() && node.offered.is_empty())
+            && self.has_no_copies()
             && self.ledger.rest().is_ok()
     }
 
@@ -279,6 +296,7 @@ impl World {
 
     fn action(&mut self, id: NodeId, action: Action) -> Checked {
         let now_ns = self.now_ns;
+        let Some(action) = self.copy_action(id, action)? else { return Ok(()) };
         match action {
             Action::Ended { call, outcome } => {
                 let peaceful = self.trouble == Trouble::None;
@@ -300,6 +318,9 @@ impl World {
                     return Err(format!("{receiver:?} is dead and is offered a message"));
                 }
                 let number = number_of(&content.payload);
+                if content.long != payload_of(number) {
+                    return Err(format!("{number} has another payload: {content:?}"));
+                }
                 let same = |it: &Offered| it.from == from && it.to == to;
                 if node.offered.values().any(same) {
                     return Err(format!("{number} is offered to {to:?} beside an earlier one"));
@@ -342,6 +363,7 @@ impl World {
                 Ok(())
             }
             Action::NodeUp { .. } | Action::Room { .. } | Action::Refused { .. } => Ok(()),
+            other => Err(format!("{other:?} is no action of messages")),
         }
     }
 
@@ -457,6 +479,7 @@ impl World {
         node.offered.clear();
         node.withdrawing.clear();
         node.owed.clear();
+        node.copies.clear();
         numbers.into_iter().for_each(|number| self.ledger.gave_up(number));
         endpoints.into_iter().for_each(|endpoint| self.ledger.died(endpoint, true));
         let is_silent = self.rng.bool();

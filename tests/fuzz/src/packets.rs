@@ -2,9 +2,9 @@
 
 use m3ipc_abi::Address;
 use m3ipc_fabric::{
-    Action, AnswerKind, Call, CallKind, ConnectionId, Content, DeliveryId, EndpointId, Hello,
-    Incarnation, Lane, Machine, NodeId, Owners, Packet, Settings, SlotRange, VERSIONS, decode,
-    encode,
+    Action, AnswerKind, Call, CallKind, ConnectionId, Content, CopyOrder, DeliveryId, EndpointId,
+    Hello, Incarnation, Lane, Machine, NodeId, Owners, Packet, Settings, SlotRange, VERSIONS,
+    decode, encode,
 };
 
 use crate::input::Input;
@@ -26,7 +26,7 @@ pub fn packets(bytes: &[u8]) {
     }
     let mut input = Input::new(bytes);
     let mut machine = machine();
-    let mut deliveries = Vec::new();
+    let (mut deliveries, mut copies) = (Vec::new(), Vec::new());
     let (mut now_ns, mut connection) = (1_000_000, 0);
     greet(&mut machine, now_ns, &mut connection);
     while !input.is_empty() {
@@ -43,11 +43,33 @@ pub fn packets(bytes: &[u8]) {
                 let _ = machine.answer(now_ns, delivery, AnswerKind::Reply, &content);
             }
             220..230 => machine.disconnected(now_ns, PEER, id),
+            230..236 => {
+                let place = input.word();
+                let order = CopyOrder { is_write: place % 2 == 0, space: 0, place, bytes: 1 << 20 };
+                let requester = EndpointId::new(1, Address(3));
+                copies.extend(machine.copy(now_ns, requester, Address::new(1, 103), order));
+            }
+            236..242 => {
+                if let Some(copy) = copies.pop() {
+                    let room = machine.copy_room(copy).min(100_000);
+                    machine.copy_give(now_ns, copy, &vec![7; room]);
+                    match input.byte() {
+                        0..80 => machine.copy_done(now_ns, copy, 0, 1 << 20),
+                        80..120 => machine.copy_abort(now_ns, copy),
+                        _ => copies.push(copy),
+                    }
+                }
+            }
             _ => greet(&mut machine, now_ns, &mut connection),
         }
         while let Some(action) = machine.poll_action() {
-            if let Action::Deliver { delivery, .. } = action {
-                deliveries.push(delivery);
+            match action {
+                Action::Deliver { delivery, .. } => deliveries.push(delivery),
+                Action::CopyBegin { copy, .. } => copies.push(copy),
+                Action::CopyBytes { copy, bytes } => {
+                    machine.copy_taken(now_ns, copy, bytes.len() as u64);
+                }
+                _ => {}
             }
         }
         for lane in Lane::ALL {
@@ -70,15 +92,12 @@ fn machine() -> Machine {
 }
 
 fn call(machine: &mut Machine, now_ns: u64, kind: u8) {
+    let mut content = Content::new(1);
+    content.long = vec![1; if kind < 200 { 0 } else { 70_000 }];
     let kind = [CallKind::Send, CallKind::Request, CallKind::Wakeup][usize::from(kind) % 3];
     let from = EndpointId::new(1, Address(3));
-    let call = Call {
-        from,
-        to: Address::new(1, 103),
-        kind,
-        content: Content::new(1),
-        limit_ns: Some(now_ns + 50_000_000),
-    };
+    let call =
+        Call { from, to: Address::new(1, 103), kind, content, limit_ns: Some(now_ns + 50_000_000) };
     let _ = machine.call(now_ns, call);
 }
 

@@ -79,6 +79,20 @@ fn serve(role: &str, mut endpoint: Endpoint) {
                 let _ = endpoint.reply_long(request.message.source, &answer, &bytes);
             }
         },
+        // Answers one request, and ends.
+        "once" => {
+            let Ok((request, bytes)) = endpoint.receive_bytes(Source::Any, None) else { return };
+            let _ = endpoint.reply_long(request.message.source, &request.message, &bytes);
+        }
+        // Lends memory to the server at slot 10 for one request.
+        "lender" => {
+            let server = m3ipc::Address(10);
+            let _ = endpoint.wait_bind(server, None);
+            let mut memory = vec![7; 4 << 20];
+            let lease = m3ipc::Lease::both(&mut memory);
+            let request = m3ipc::Message::new(7).with_bytes(&lease.address().to_ne_bytes());
+            let _ = endpoint.sendrec_leased(server, &request, &[lease], None);
+        }
         // Takes one message and does nothing more.
         "silent" => {
             let _ = endpoint.receive(Source::Any);

@@ -44,6 +44,8 @@ impl Server {
             );
             return self.refuse(token, Code::ProcSts, why);
         };
+        // The node of a remote endpoint knows whether that waits.
+        let surely = surely || self.node.is_stand_in(peer_id);
         if !surely && !self.may_be_copied(peer_id) {
             let why =
                 format!("endpoint {peer} is in no receive and no sendrec; copy while it waits");

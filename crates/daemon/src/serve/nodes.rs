@@ -58,6 +58,10 @@ impl Server {
             if self.connections.is_attached(id) {
                 self.tell_proxy_bound(id);
             }
+            let names = self.node.endpoint(id).map(|endpoint| endpoint.names.clone());
+            for name in names.into_iter().flatten() {
+                self.tell_proxy_named(id, &name);
+            }
         }
         tracing::info!("a proxy registered: endpoints of other nodes can be called");
         self.reply_done(token);
@@ -126,6 +130,14 @@ impl Server {
     pub(super) fn tell_proxy_bound(&mut self, id: MemberId) {
         if !self.node.is_stand_in(id) {
             self.tell_proxy(NodesEvent::Bound { vm: id.vm, address: id.address.0 });
+        }
+    }
+
+    /// An endpoint has attached a name.
+    pub(super) fn tell_proxy_named(&mut self, id: MemberId, name: &str) {
+        if self.nodes.proxy.is_some() && !self.node.is_stand_in(id) {
+            let (vm, address, name) = (id.vm, id.address.0, name.to_owned());
+            self.tell_proxy(NodesEvent::Named { vm, address, name });
         }
     }
 

@@ -93,6 +93,7 @@ impl Server {
             Ok(tickets) => {
                 self.record();
                 self.complete_tickets(&tickets, id.address.0);
+                self.tell_proxy_named(id, name);
                 self.reply_done(token);
             }
             // The predecessor may have died between the record and the answer.

@@ -2,9 +2,10 @@
 
 use m3ipc_abi::Address;
 
+use super::open_copies::CopyId;
 use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
 use crate::outcome::{Content, Failure, Outcome};
-use crate::packet::{CallKind, RefusalCode};
+use crate::packet::{CallKind, CopyOrder, RefusalCode};
 
 /// A call of a local endpoint to a remote one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +38,8 @@ pub enum CallRefusal {
     /// The endpoint is one of this node.
     #[error("the endpoint is on this node; call it without the proxy")]
     Local,
-    /// The long payload is longer than [`crate::LONG_MAX_BYTES`].
-    #[error("the payload has {0} bytes; send it as a block")]
+    /// The long payload is longer than [`crate::PIECED_MAX_BYTES`].
+    #[error("the payload has {0} bytes; send it in parts")]
     TooLong(usize),
 }
 
@@ -110,6 +111,13 @@ pub enum Action {
         /// The endpoint.
         endpoint: EndpointId,
     },
+    /// A remote endpoint has a name.
+    Named {
+        /// The endpoint.
+        endpoint: EndpointId,
+        /// The name.
+        name: String,
+    },
     /// A remote endpoint has died.
     Died {
         /// The endpoint.
@@ -143,6 +151,44 @@ pub enum Action {
         node: NodeId,
         /// The connection.
         connection: ConnectionId,
+    },
+    /// A remote endpoint copies with the memory of a local one. Report its end by
+    /// [`crate::Machine::copy_done`].
+    CopyBegin {
+        /// The copy.
+        copy: CopyId,
+        /// The remote requester.
+        requester: EndpointId,
+        /// The local party.
+        party: Address,
+        /// What to copy.
+        order: CopyOrder,
+    },
+    /// Bytes of a copy have come. Report by [`crate::Machine::copy_taken`] when they are taken.
+    CopyBytes {
+        /// The copy.
+        copy: CopyId,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// More bytes of a copy may be given: see [`crate::Machine::copy_room`].
+    CopyRoom {
+        /// The copy.
+        copy: CopyId,
+    },
+    /// A copy of a local requester has ended.
+    CopyEnded {
+        /// The copy.
+        copy: CopyId,
+        /// 0 or a code of the contract.
+        code: i32,
+        /// Bytes that were surely copied.
+        bytes: u64,
+    },
+    /// A copy of a remote requester is over: nobody waits for it.
+    CopyAbandon {
+        /// The copy.
+        copy: CopyId,
     },
     /// A connection was refused: for the log, and for `m3 doctor`.
     Refused {

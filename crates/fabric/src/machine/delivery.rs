@@ -41,6 +41,8 @@ pub(super) struct Delivery {
     pub state: State,
     /// The message, until it is offered.
     pub content: Option<Content>,
+    /// Whether its payload is under way in pieces.
+    pub is_incomplete: bool,
     /// Its session has ended: nobody gets its end.
     pub orphaned: bool,
 }

@@ -19,7 +19,7 @@ use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
 use crate::ids::{CallId, DeliveryId, EndpointId, NodeId};
 use crate::outcome::{AnswerKind, Content, Failure};
-use crate::packet::{CallEnd, CallKind, Frame, LONG_MAX_BYTES, body_of, content_of};
+use crate::packet::{CallEnd, CallKind, Frame, PIECED_MAX_BYTES, StreamKind, body_of, content_of};
 
 impl Machine {
     pub(super) fn call_arrived(
@@ -28,7 +28,7 @@ impl Machine {
         call: CallId,
         (from, to): (EndpointId, EndpointId),
         kind: CallKind,
-        m_type: i32,
+        (m_type, pieced): (i32, u32),
         body: &[u8],
     ) -> Result<(), RuleBroken> {
         let content = content_of(m_type, body).ok_or(RuleBroken)?;
@@ -38,13 +38,18 @@ impl Machine {
         if peer.incoming.contains_key(&call) || !peer.admit(from.vm, &limits) {
             return Err(RuleBroken);
         }
+        let is_incomplete = pieced > 0;
+        if is_incomplete && !peer.streams.expect((call, StreamKind::Call), pieced) {
+            return Err(RuleBroken);
+        }
         self.incoming.last += 1;
         let id = DeliveryId(self.incoming.last);
         peer.incoming.insert(call, id);
         let pair = (from, to.address);
         let state = State::Queued;
         let content = Some(content);
-        let delivery = Delivery { node, call, pair, kind, state, content, orphaned: false };
+        let orphaned = false;
+        let delivery = Delivery { node, call, pair, kind, state, content, is_incomplete, orphaned };
         self.incoming.deliveries.insert(id, delivery);
         let slot = (from.vm, from.address.slot());
         // A node announces its endpoints before they call. One whose claim is not known here counts
@@ -63,11 +68,33 @@ impl Machine {
         if queue.len() == 1 || self.own.planted.has(Fault::PairOverlaps) {
             self.offer(id);
         }
+        self.fetch(node);
         Ok(())
     }
 
+    /// The payload of a call is complete.
+    pub(super) fn call_completed(&mut self, node: NodeId, call: CallId, bytes: Vec<u8>) {
+        let peer = self.peers.get(&node);
+        let Some(id) = peer.and_then(|peer| peer.incoming.get(&call)).copied() else { return };
+        let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
+        let pair = delivery.pair;
+        delivery.is_incomplete = false;
+        if let Some(content) = &mut delivery.content {
+            content.long = bytes;
+        }
+        self.offer_first(pair);
+    }
+
+    /// Offers the first message of a pair, if it waits.
+    pub(super) fn offer_first(&mut self, pair: Pair) {
+        let first = self.incoming.pairs.get(&pair).and_then(|queue| queue.front());
+        if let Some(first) = first.copied() {
+            self.offer(first);
+        }
+    }
+
     /// Why a local endpoint gets no message; `None` if it lives.
-    fn missing(&self, to: EndpointId) -> Option<Failure> {
+    pub(super) fn missing(&self, to: EndpointId) -> Option<Failure> {
         if self.living.contains_key(&to) {
             return None;
         }
@@ -77,6 +104,17 @@ impl Machine {
 
     fn offer(&mut self, id: DeliveryId) {
         let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
+        // The receiver has just died: the end of its deliveries goes on.
+        let (from, to) = delivery.pair;
+        if !self.living.contains_key(&EndpointId::new(from.vm, to)) {
+            return;
+        }
+        // A message that follows an answer waits until the answer is complete.
+        let answered = (EndpointId::new(from.vm, to), from.address);
+        let offers_early = self.own.planted.has(Fault::OfferedIncomplete);
+        if self.outgoing.answering.contains(&answered) || delivery.is_incomplete && !offers_early {
+            return;
+        }
         let Some(content) = delivery.content.take() else { return };
         delivery.state = State::Offered;
         let ((from, to), kind) = (delivery.pair, delivery.kind);
@@ -109,6 +147,7 @@ impl Machine {
         let Delivery { node, call, pair, orphaned, .. } = delivery;
         self.incoming.untold.remove(&(pair, id));
         if !orphaned {
+            self.release_stream(node, (call, StreamKind::Call));
             self.push(node, Frame::End { call, end }, body);
             if let Some(peer) = self.peers.get_mut(&node) {
                 peer.incoming_ended(call, pair.0.vm);
@@ -136,7 +175,9 @@ impl Machine {
                 self.incoming.untold.insert((delivery.pair, id));
                 let at_ns = self.now_ns.saturating_add(self.own.settings.took_delay_ns);
                 self.timers.insert((at_ns, Timer::Took(id)));
+                let (node, call) = (delivery.node, delivery.call);
                 self.leave_pair(id);
+                self.release_stream(node, (call, StreamKind::Call));
             }
         }
     }
@@ -178,12 +219,26 @@ impl Machine {
     ) -> Result<(), NotAwaited> {
         self.advance(now_ns);
         let state = self.incoming.deliveries.get(&id).map(|delivery| delivery.state);
-        if !matches!(state, Some(State::Taken { .. })) || content.long.len() > LONG_MAX_BYTES {
+        if !matches!(state, Some(State::Taken { .. })) || content.long.len() > PIECED_MAX_BYTES {
             return Err(NotAwaited);
+        }
+        if self.is_pieced(content.long.len()) {
+            self.answer_in_pieces(id, kind, content);
+            return Ok(());
         }
         let end = CallEnd::Answered(kind, content.m_type);
         self.end_delivery(id, end, body_of(content));
         Ok(())
+    }
+
+    fn answer_in_pieces(&mut self, id: DeliveryId, kind: AnswerKind, content: &Content) {
+        let Some(delivery) = self.incoming.deliveries.get(&id) else { return };
+        let (node, call) = (delivery.node, delivery.call);
+        // The caller has checked the length.
+        let bytes = u32::try_from(content.long.len()).unwrap_or(u32::MAX);
+        let end = CallEnd::AnsweredLong(kind, content.m_type, bytes);
+        self.end_delivery(id, end, content.payload.to_vec());
+        self.begin_stream(node, (call, StreamKind::Answer), content.long.clone());
     }
 
     /// The receiver has answered a request that it has taken, and the answer is too long.

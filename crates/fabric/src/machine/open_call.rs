@@ -1,11 +1,12 @@
 //! A call of a local endpoint that has not ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use m3ipc_abi::Address;
 
+use super::delivery::Pair;
 use crate::ids::{CallId, EndpointId, NodeId};
-use crate::outcome::Content;
+use crate::outcome::{AnswerKind, Content};
 use crate::packet::CallKind;
 
 /// All calls of local endpoints.
@@ -13,6 +14,10 @@ use crate::packet::CallKind;
 pub(super) struct Outgoing {
     pub calls: BTreeMap<CallId, OpenCall>,
     pub last: u64,
+    /// The pairs of the calls whose answers are under way in pieces.
+    pub answering: BTreeSet<Pair>,
+    /// Endpoints that died after answers which are under way in pieces.
+    pub dying: BTreeSet<EndpointId>,
 }
 
 /// How far a call is.
@@ -21,6 +26,8 @@ pub(super) enum State {
     Waiting,
     Sent,
     Took,
+    /// The answer is under way in pieces.
+    Answering,
 }
 
 /// A call that has not ended.
@@ -38,6 +45,8 @@ pub(super) struct OpenCall {
     pub cancelled_ns: Option<u64>,
     /// Whether the caller has its outcome, or died.
     pub reported: bool,
+    /// The answer whose payload is under way.
+    pub answer: Option<(AnswerKind, Content)>,
 }
 
 impl OpenCall {

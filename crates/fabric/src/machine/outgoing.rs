@@ -5,6 +5,9 @@
 //! | Waiting: never sent | not delivered | not delivered, at once | |
 //! | Sent | unknown | asks; without answer unknown | as the peer says |
 //! | Took: the peer has said so | delivered | asks; without answer delivered | as the peer says |
+//! | Answering: in pieces | delivered | delivered, at once | |
+//!
+//! A sent call with pieces that have not left is not delivered when its session ends.
 //!
 //! A call whose caller has its outcome may stay open: the peer's limit counts it until its end.
 
@@ -16,7 +19,7 @@ use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
 use crate::ids::{CallId, EndpointId, NodeId};
 use crate::outcome::{Failure, Outcome};
-use crate::packet::{CallEnd, CallKind, Frame, LONG_MAX_BYTES, content_of};
+use crate::packet::{CallEnd, CallKind, Frame, PIECED_MAX_BYTES, StreamKind, content_of};
 
 impl Machine {
     /// A local endpoint calls a remote one. The call ends by [`Action::Ended`].
@@ -30,10 +33,10 @@ impl Machine {
         if !self.living.contains_key(&from) {
             return Err(CallRefusal::NoEndpoint);
         }
-        if content.long.len() > LONG_MAX_BYTES {
+        if content.long.len() > PIECED_MAX_BYTES {
             return Err(CallRefusal::TooLong(content.long.len()));
         }
-        if !self.has_room(node, from.vm) {
+        if !self.has_room(node, from.vm, content.long.len()) {
             return Err(CallRefusal::Full(node));
         }
         self.outgoing.last += 1;
@@ -53,6 +56,7 @@ impl Machine {
             limit_ns,
             cancelled_ns: None,
             reported: false,
+            answer: None,
         };
         self.outgoing.calls.insert(id, open);
         if let Some(peer) = self.peers.get_mut(&node) {
@@ -79,6 +83,9 @@ impl Machine {
             self.end_call(id, Outcome::NotDelivered(Failure::Withdrawn));
             return self.announce_room(node);
         }
+        if call.state == State::Answering {
+            return self.report(id, Outcome::Delivered(Failure::Withdrawn));
+        }
         if call.cancelled_ns.is_none() {
             let at_ns = self.now_ns.saturating_add(self.own.settings.cancel_ns);
             call.cancelled_ns = Some(at_ns);
@@ -93,7 +100,7 @@ impl Machine {
         let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
         let why = Failure::Withdrawn;
         let outcome = match call.state {
-            State::Took => Outcome::Delivered(why),
+            State::Took | State::Answering => Outcome::Delivered(why),
             _ if planted => Outcome::NotDelivered(why),
             _ => Outcome::Unknown(why),
         };
@@ -113,10 +120,20 @@ impl Machine {
 
     fn end_call(&mut self, id: CallId, outcome: Outcome) {
         self.report(id, outcome);
-        if let Some(call) = self.outgoing.calls.remove(&id)
-            && let Some(at_ns) = call.cancelled_ns
-        {
+        let Some(call) = self.outgoing.calls.remove(&id) else { return };
+        if let Some(at_ns) = call.cancelled_ns {
             self.timers.remove(&(at_ns, Timer::Cancelled(id)));
+        }
+        if let Some(peer) = self.peers.get_mut(&call.node) {
+            peer.streams.drop_outgoing((id, StreamKind::Call));
+        }
+        if call.state == State::Answering {
+            self.outgoing.answering.remove(&(call.from, call.to));
+            let server = EndpointId::new(call.from.vm, call.to);
+            if self.answers_of(server).is_empty() && self.outgoing.dying.remove(&server) {
+                self.actions.push_back(Action::Died { endpoint: server });
+            }
+            self.offer_first((server, call.from.address));
         }
     }
 
@@ -141,9 +158,10 @@ impl Machine {
         for (id, state) in calls {
             let outcome = match state {
                 State::Waiting => Outcome::NotDelivered(why),
+                State::Sent if self.is_unfinished(node, id) => Outcome::NotDelivered(why),
                 State::Sent if sent_is_not => Outcome::NotDelivered(why),
                 State::Sent => Outcome::Unknown(why),
-                State::Took => Outcome::Delivered(why),
+                State::Took | State::Answering => Outcome::Delivered(why),
             };
             if state == State::Waiting && waiting_stays {
                 self.report(id, outcome);
@@ -167,7 +185,7 @@ impl Machine {
 
     pub(super) fn took_arrived(&mut self, node: NodeId, id: CallId) -> Result<(), RuleBroken> {
         let call = self.sent_call(node, id)?;
-        if call.kind != CallKind::Request || call.state == State::Took {
+        if call.kind != CallKind::Request || call.state != State::Sent {
             return Err(RuleBroken);
         }
         call.state = State::Took;
@@ -186,12 +204,28 @@ impl Machine {
     ) -> Result<(), RuleBroken> {
         let by_pair = self.own.planted.has(Fault::EndByPair);
         let call = self.sent_call(node, id)?;
+        if call.state == State::Answering {
+            return Err(RuleBroken);
+        }
         let (kind, took, vm) = (call.kind, call.state == State::Took, call.from.vm);
         let pair = (call.from, call.to);
         let outcome = match end {
             CallEnd::Taken if kind == CallKind::Send => Outcome::Taken,
             CallEnd::Answered(answer, m_type) if kind == CallKind::Request => {
                 Outcome::Answered(answer, content_of(m_type, body).ok_or(RuleBroken)?)
+            }
+            CallEnd::AnsweredLong(answer, m_type, bytes) if kind == CallKind::Request => {
+                let content = content_of(m_type, body).ok_or(RuleBroken)?;
+                call.answer = Some((answer, content));
+                call.state = State::Answering;
+                let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;
+                peer.ended(vm);
+                if !peer.streams.expect((id, StreamKind::Answer), bytes) {
+                    return Err(RuleBroken);
+                }
+                self.outgoing.answering.insert(pair);
+                self.fetch(node);
+                return Ok(());
             }
             CallEnd::Done(code)
                 if kind == CallKind::Wakeup && (code == 0 || Code::from_number(code).is_some()) =>
@@ -214,5 +248,47 @@ impl Machine {
         }
         self.end_call(id, outcome);
         Ok(())
+    }
+
+    /// The payload of an answer is complete.
+    pub(super) fn answer_completed(&mut self, id: CallId, bytes: Vec<u8>) {
+        let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
+        let Some((answer, mut content)) = call.answer.take() else { return };
+        content.long = bytes;
+        self.end_call(id, Outcome::Answered(answer, content));
+    }
+
+    fn is_unfinished(&self, node: NodeId, id: CallId) -> bool {
+        let peer = self.peers.get(&node);
+        peer.is_some_and(|peer| peer.streams.is_unfinished((id, StreamKind::Call)))
+    }
+
+    /// A remote endpoint has died. The answers that it gave before come first.
+    pub(super) fn death_arrived(&mut self, endpoint: EndpointId) {
+        if self.answers_of(endpoint).is_empty() {
+            self.actions.push_back(Action::Died { endpoint });
+        } else {
+            self.outgoing.dying.insert(endpoint);
+        }
+    }
+
+    /// A successor with the same address lives: the driver must hear of the death before.
+    pub(super) fn answers_are_over(&mut self, endpoint: EndpointId) {
+        if self.outgoing.dying.contains(&endpoint) {
+            for id in self.answers_of(endpoint) {
+                self.report(id, Outcome::Delivered(Failure::Died));
+            }
+            self.outgoing.dying.remove(&endpoint);
+            self.actions.push_back(Action::Died { endpoint });
+        }
+    }
+
+    fn answers_of(&self, endpoint: EndpointId) -> Vec<CallId> {
+        let open = self.outgoing.calls.iter().filter(|(_, call)| {
+            call.state == State::Answering
+                && EndpointId::new(call.from.vm, call.to) == endpoint
+                && !call.reported
+        });
+        open.map(|(id, _)| *id).collect()
     }
 }

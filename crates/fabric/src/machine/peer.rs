@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use m3ipc_abi::{Address, Slot};
 
 use super::delivery::Pair;
+use super::streams::Streams;
 use crate::faults::{Fault, Planted};
 use crate::ids::{CallId, DeliveryId, NodeId, VmId};
 use crate::session::Session;
@@ -33,6 +34,10 @@ pub(super) struct Peer {
     pub wants_room: BTreeSet<VmId>,
     /// The living endpoints of the peer, as far as it has announced them: one for each slot.
     pub announced: BTreeMap<(VmId, Slot), Address>,
+    /// Payloads that travel in pieces.
+    pub streams: Streams,
+    /// Whether the last piece was that of a copy.
+    pub copied_last: bool,
 }
 
 impl Peer {
@@ -49,6 +54,8 @@ impl Peer {
             incoming_of_vm: BTreeMap::new(),
             wants_room: BTreeSet::new(),
             announced: BTreeMap::new(),
+            streams: Streams::default(),
+            copied_last: false,
         }
     }
 
@@ -57,12 +64,14 @@ impl Peer {
         self.open.clear();
         self.announced.clear();
         self.notifications.clear();
+        self.streams = Streams::default();
     }
 
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
             && self.open.values().all(|count| *count == 0)
             && self.notifications.is_empty()
+            && self.streams.is_empty()
             && self.session.is_settled()
     }
 

@@ -4,17 +4,17 @@ use super::*;
 use crate::packet::{CallEnd, CallKind, Hello, RefusalCode, SessionPair, VERSIONS, encode};
 use crate::{Content, SlotRange};
 
-const OWN: NodeId = NodeId(1);
-const PEER: NodeId = NodeId(2);
-const FIRST: ConnectionId = ConnectionId(1);
+pub(super) const OWN: NodeId = NodeId(1);
+pub(super) const PEER: NodeId = NodeId(2);
+pub(super) const FIRST: ConnectionId = ConnectionId(1);
 const SECOND: ConnectionId = ConnectionId(2);
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 fn range(first: Slot) -> SlotRange {
     SlotRange::new(first, first + 99).expect("not empty")
 }
 
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let mut owners = Owners::default();
     owners.add(1, range(0), OWN).expect("disjoint");
     owners.add(1, range(100), PEER).expect("disjoint");
@@ -24,7 +24,7 @@ fn machine() -> Machine {
     machine
 }
 
-fn hello(incarnation: u64) -> Hello {
+pub(super) fn hello(incarnation: u64) -> Hello {
     Hello {
         magic: Hello::MAGIC,
         versions: VERSIONS,
@@ -40,12 +40,12 @@ fn hello(incarnation: u64) -> Hello {
     }
 }
 
-fn greet(machine: &mut Machine, id: ConnectionId, hello: Hello) {
+pub(super) fn greet(machine: &mut Machine, id: ConnectionId, hello: Hello) {
     machine.connected(2 * MS, PEER, id);
     machine.received(2 * MS, PEER, id, &encode(&Packet::Hello(hello), &[]));
 }
 
-fn actions(machine: &mut Machine) -> Vec<Action> {
+pub(super) fn actions(machine: &mut Machine) -> Vec<Action> {
     std::iter::from_fn(|| machine.poll_action()).collect()
 }
 
@@ -56,7 +56,7 @@ fn refusal(machine: &mut Machine) -> Option<RefusalCode> {
     })
 }
 
-fn send_frame(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
+pub(super) fn send_frame(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
     send_knowing(machine, sequence, 0, frame, body);
 }
 
@@ -78,7 +78,7 @@ fn endpoint(generation: i32) -> EndpointId {
 
 fn call_from(from: i32) -> Frame {
     let call = CallId(9);
-    Frame::Call { call, vm: 1, from, to: 3, kind: CallKind::Send, m_type: 1 }
+    Frame::Call { call, vm: 1, from, to: 3, kind: CallKind::Send, m_type: 1, pieced: 0 }
 }
 
 #[test]
@@ -156,6 +156,7 @@ fn a_claim_may_be_on_the_way() {
     send_frame(&mut machine, 1, Frame::Bound { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
     send_frame(&mut machine, 2, Frame::Died { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
     send_frame(&mut machine, 3, call_from(later.0), &[0; 40]);
+    send_frame(&mut machine, 4, Frame::Named { vm: 1, endpoint: later.0 }, b"early");
     assert!(machine.is_reachable(PEER));
     assert_eq!(actions(&mut machine), []);
     let answered = |machine: &mut Machine| {
@@ -173,9 +174,10 @@ fn a_claim_may_be_on_the_way() {
     owners.add(1, range(200), PEER).expect("free");
     machine.set_owners(owners);
     let endpoint = EndpointId { vm: 1, address: later };
-    assert_eq!(actions(&mut machine), [Action::Bound { endpoint }]);
+    let named = Action::Named { endpoint, name: "early".to_owned() };
+    assert_eq!(actions(&mut machine), [Action::Bound { endpoint }, named]);
     // A slot of this node is none that another one may claim.
-    send_frame(&mut machine, 4, Frame::Bound { vm: 1, endpoint: 7 }, &[]);
+    send_frame(&mut machine, 5, Frame::Bound { vm: 1, endpoint: 7 }, &[]);
     assert!(!machine.is_reachable(PEER));
 }
 
@@ -320,7 +322,7 @@ fn a_peer_that_acknowledges_no_ends_gets_no_further_calls() {
     send_frame(&mut machine, 0, bound(1), &[]);
     let nobody = |sequence| {
         let (call, from) = (CallId(sequence), Address::new(1, 103).0);
-        Frame::Call { call, vm: 1, from, to: 4, kind: CallKind::Send, m_type: 1 }
+        Frame::Call { call, vm: 1, from, to: 4, kind: CallKind::Send, m_type: 1, pieced: 0 }
     };
     let most = u64::from(Settings::default().limits.calls);
     for sequence in 1..=most {

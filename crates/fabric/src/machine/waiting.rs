@@ -9,7 +9,7 @@ use super::action::{Action, CallRefusal};
 use super::delivery::Pair;
 use crate::faults::Fault;
 use crate::ids::{EndpointId, NodeId, VmId};
-use crate::packet::{Frame, Lane, body_of};
+use crate::packet::{Frame, Lane, StreamKind, body_of};
 
 impl Machine {
     /// Notifies a remote endpoint. The notification of a pair that waits already takes up the
@@ -47,16 +47,31 @@ impl Machine {
     }
 
     /// Whether a further call may wait for the peer.
-    pub(super) fn has_room(&mut self, node: NodeId, vm: VmId) -> bool {
+    pub(super) fn has_room(&mut self, node: NodeId, vm: VmId, bytes: usize) -> bool {
         let limits = &self.own.settings.limits;
+        let pieced_bytes = self.pieced_bytes_for(node);
+        let is_pieced = self.is_pieced(bytes);
+        let too_much = is_pieced
+            && pieced_bytes > 0
+            && pieced_bytes.saturating_add(bytes as u64) > limits.pieced_bytes;
         let Some(peer) = self.peers.get_mut(&node) else { return false };
         let of_vm = peer.waiting.get(&vm).map_or(0, VecDeque::len);
         let fits =
             peer.waiting_calls() < limits.waiting as usize && of_vm < limits.waiting_of_vm as usize;
+        let fits = fits && !too_much;
         if !fits {
             peer.wants_room.insert(vm);
         }
         fits
+    }
+
+    /// Bytes of calls for a peer that travel in pieces and have not left.
+    fn pieced_bytes_for(&self, node: NodeId) -> u64 {
+        let Some(peer) = self.peers.get(&node) else { return 0 };
+        let calls = peer.waiting.values().flatten();
+        let calls = calls.filter_map(|id| self.outgoing.calls.get(id)?.content.as_ref());
+        let pieced = calls.filter(|content| self.is_pieced(content.long.len()));
+        pieced.map(|content| content.long.len() as u64).sum::<u64>() + peer.streams.call_bytes()
     }
 
     /// Moves a notification or a call that waits into its lane, if the lane transmits it next.
@@ -82,7 +97,9 @@ impl Machine {
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let Some(id) = peer.next_call(planted) else { return };
         let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
-        let Some(content) = call.sent() else { return };
+        let Some(mut content) = call.sent() else { return };
+        let is_pieced = content.long.len() > self.own.settings.inline_bytes;
+        let long = if is_pieced { std::mem::take(&mut content.long) } else { Vec::new() };
         let pair = (call.from, call.to);
         // The sender notified before it called: the order of the pair.
         if let Some(argument) = peer.notifications.remove(&pair) {
@@ -95,8 +112,13 @@ impl Machine {
             to: call.to.0,
             kind: call.kind,
             m_type: content.m_type,
+            // The length was checked when the call was accepted.
+            pieced: u32::try_from(long.len()).unwrap_or(u32::MAX),
         };
         peer.session.push(frame, body_of(&content), &self.own);
+        if is_pieced {
+            self.begin_stream(node, (id, StreamKind::Call), long);
+        }
     }
 
     /// Tells the driver once that calls of a VM are accepted again.
@@ -105,8 +127,13 @@ impl Machine {
     /// enough: other VMs may fill it for good.
     pub(super) fn announce_room(&mut self, node: NodeId) {
         let limits = &self.own.settings.limits;
+        if !self.peers.get(&node).is_some_and(|peer| !peer.wants_room.is_empty()) {
+            return;
+        }
+        let pieced_bytes = self.pieced_bytes_for(node);
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let has_any = peer.waiting_calls() < limits.waiting as usize
+            && pieced_bytes <= limits.pieced_bytes / 2
             && peer.notifications.len() < limits.notifications as usize / 2 + 1;
         if !has_any {
             return;

@@ -74,6 +74,11 @@ impl OpenRequests {
         None
     }
 
+    /// Whether a request waits for its reply and was not given up.
+    pub(super) fn any_wanted(&self) -> bool {
+        self.order.iter().any(Option::is_some)
+    }
+
     /// The number of requests whose replies have not come.
     pub(super) fn count(&self) -> usize {
         self.order.len()

@@ -19,6 +19,7 @@ pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
         open: OpenRequests::default(),
         unwanted_tickets: Vec::new(),
         late_areas: Vec::new(),
+        gate_memory: None,
     };
     (control, daemon)
 }

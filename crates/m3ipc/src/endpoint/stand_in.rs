@@ -11,7 +11,7 @@ use super::withdrawal::Withdrawal;
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageKind, SlotRefusal, SlotState};
+use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageKind, SlotState};
 use m3ipc_wire::{NodesRequest, Request};
 use std::collections::BTreeMap;
 
@@ -153,13 +153,11 @@ impl Endpoint {
         arrival: Arrival,
         held: &mut HeldMessages,
     ) -> Option<Found> {
-        let mut sender = self.conversation(index);
-        if sender.peer().link().has_incoming_block() {
-            // Blocks do not leave their node.
-            sender.refuse(arrival, SlotRefusal::Final);
-            return None;
-        }
-        let (taken, bytes) = sender.on_link(|link| link.hold(arrival)).ok().flatten()?;
+        let (taken, bytes) = if self.peers.get(index).link().has_incoming_block() {
+            self.hold_with_block(index, from, arrival)?
+        } else {
+            self.conversation(index).on_link(|link| link.hold(arrival)).ok().flatten()?
+        };
         let held_now = HeldMessage { state: arrival.state, is_taken: false, is_given_up: false };
         held.0.insert(from.0, held_now);
         Some(Found::Message {

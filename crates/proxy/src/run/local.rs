@@ -7,13 +7,19 @@
 //! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
 //! | a bind, an end | `bound`, `died` |
 
+mod copies;
+
+use super::copy::Copies;
+use super::ends::{Parcel, failure_of, report};
+use super::kept::Kept;
+use super::names::Names;
 use super::network::Clock;
 use super::wanted::{Turn, Wanted};
 use m3ipc::nodes::{ForeignRange, NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
-    Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, LONG_MAX_BYTES,
-    Machine, NodeId, Outcome, Owners, VmId,
+    Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
+    Outcome, Owners, VmId,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,20 +34,6 @@ struct Delivery {
     posted: Posted,
     /// Whether the machine knows that the receiver has taken it.
     told: bool,
-}
-
-/// A message of a remote endpoint for the local side.
-pub struct Parcel {
-    /// The number by which the machine knows it.
-    pub number: DeliveryId,
-    /// The remote sender.
-    pub from: EndpointId,
-    /// The receiver.
-    pub to: Address,
-    /// Its kind.
-    pub kind: CallKind,
-    /// The message.
-    pub content: Content,
 }
 
 struct Entry {
@@ -69,6 +61,10 @@ pub struct Local {
     deliveries: BTreeMap<DeliveryId, EndpointId>,
     /// Messages whose stand-in is not bound yet, in order.
     late: VecDeque<Parcel>,
+    /// Messages that wait for room in the machine.
+    kept: Kept,
+    copies: Copies,
+    names: Names,
     next_look: Option<Instant>,
     look: Duration,
 }
@@ -86,6 +82,9 @@ impl Local {
             calls: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             late: VecDeque::new(),
+            kept: Kept::default(),
+            copies: Copies::default(),
+            names: Names::default(),
             next_look: None,
             look: LOOKS[0],
         }
@@ -128,7 +127,8 @@ impl Local {
 
     /// When [`Local::step`] is due without an event.
     pub fn deadline(&self) -> Option<Instant> {
-        self.wanted.deadline().into_iter().chain(self.next_look).min()
+        let all = self.wanted.deadline().into_iter().chain(self.next_look);
+        all.chain(self.names.deadline()).min()
     }
 
     /// Takes all that is new on this node.
@@ -143,11 +143,18 @@ impl Local {
         for parcel in std::mem::take(&mut self.late) {
             self.deliver(parcel, machine, clock);
         }
+        let mut names = std::mem::take(&mut self.names);
+        names.step(self);
+        self.names = names;
+        for (id, sender, called) in self.kept.retry(machine, clock.now_ns()) {
+            self.note_call(id, sender, called);
+        }
         let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
         let mut found_any = false;
         for id in ids {
             found_any |= self.poll(id, machine, clock)?;
         }
+        found_any |= self.step_copies(machine, clock);
         self.plan_look(now, found_any);
         Ok(())
     }
@@ -159,7 +166,8 @@ impl Local {
         };
         let looks = |entry: &Entry| entry.blocked || entry.stand_in.holds_any() || untold(entry);
         self.look = if found_any { LOOKS[0] } else { LOOKS[1].min(self.look * 2) };
-        self.next_look = self.stand_ins.values().any(looks).then(|| now + self.look);
+        let looks = self.copies.any() || self.stand_ins.values().any(looks);
+        self.next_look = looks.then(|| now + self.look);
     }
 
     /// The binds and the ends of local endpoints.
@@ -170,6 +178,10 @@ impl Local {
                     let Some(id) = endpoint(vm, address) else { continue };
                     machine.bound(clock.now_ns(), id);
                     self.wanted.vm_runs(id.vm);
+                }
+                NodesEvent::Named { vm, address, name } => {
+                    let Some(id) = endpoint(vm, address) else { continue };
+                    machine.named(clock.now_ns(), id, &name);
                 }
                 NodesEvent::Ended { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
@@ -193,12 +205,18 @@ impl Local {
 
     fn forget_sender(&mut self, sender: EndpointId) {
         for (remote, entry) in &mut self.stand_ins {
+            self.kept.remove(*remote, sender.address);
             if remote.vm == sender.vm
                 && let Some(call) = entry.calls.remove(&sender.address)
             {
                 self.calls.remove(&call);
             }
         }
+    }
+
+    /// A remote endpoint has a name.
+    pub fn remote_named(&mut self, id: EndpointId, name: String) {
+        self.names.add(id, name);
     }
 
     /// A remote endpoint lives: a stand-in takes its place.
@@ -243,6 +261,7 @@ impl Local {
     /// A remote endpoint has died.
     pub fn remote_died(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
         self.wanted.forget(id);
+        self.names.forget(id);
         let (of_dead, late) =
             std::mem::take(&mut self.late).into_iter().partition(|it| it.from == id);
         self.late = late;
@@ -259,6 +278,8 @@ impl Local {
     fn remove(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) -> Option<Entry> {
         self.poll_deliveries(id, machine, clock);
         let mut entry = self.stand_ins.remove(&id)?;
+        self.kept.forget(id);
+        self.names.lost(id);
         for call in entry.calls.values() {
             self.calls.remove(call);
             machine.withdraw(clock.now_ns(), *call);
@@ -296,6 +317,7 @@ impl Local {
     ) -> Result<(), NodeError> {
         self.proxy.set_reachable(name, false)?;
         self.wanted.forget_node(node);
+        self.names.forget_node(node, &self.owners);
         let of_node = self.stand_ins.keys().filter(|id| self.owners.owner(**id) == Some(node));
         let of_node: Vec<EndpointId> = of_node.copied().collect();
         for id in of_node {
@@ -372,7 +394,15 @@ impl Local {
                 if called == Err(CallRefusal::NoEndpoint) {
                     // The sender may be new.
                     self.read_events(machine, clock)?;
-                    called = machine.call(clock.now_ns(), call);
+                    called = machine.call(clock.now_ns(), call.clone());
+                }
+                if matches!(called, Err(CallRefusal::Full(_)))
+                    && call.content.long.len() > m3ipc::LONG_MAX_BYTES
+                    && let Some(entry) = self.stand_ins.get_mut(&id)
+                {
+                    entry.blocked = true;
+                    self.kept.add(id, from, call);
+                    return Ok(());
                 }
                 self.note_call(id, from, called);
             }
@@ -384,6 +414,11 @@ impl Local {
                     && let Some(entry) = self.stand_ins.get_mut(&id)
                 {
                     *entry.notified.entry(from).or_default() |= bits;
+                }
+            }
+            StandInEvent::GivenUp(from) if self.kept.remove(id, from) => {
+                if let Some(entry) = self.stand_ins.get_mut(&id) {
+                    entry.stand_in.failed(from, Code::TimedOut);
                 }
             }
             StandInEvent::GivenUp(from) => {
@@ -542,44 +577,6 @@ impl Local {
             // The receiver may have died meanwhile.
             let _ = entry.stand_in.notify(to, argument);
         }
-    }
-}
-
-/// Reports the end of a delivery.
-fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: PostedEnd) {
-    let now_ns = clock.now_ns();
-    match end {
-        PostedEnd::Taken => machine.taken(now_ns, number),
-        PostedEnd::Answered(message, long) => {
-            machine.taken(now_ns, number);
-            if long.len() > LONG_MAX_BYTES {
-                return machine.unanswered(now_ns, number, Failure::TooLong);
-            }
-            let Message { m_type, payload, .. } = message;
-            let content = Content { m_type, payload, long };
-            // The requester may have given up meanwhile.
-            let _ = machine.answer(now_ns, number, m3ipc_fabric::AnswerKind::Reply, &content);
-        }
-        // The end of the receiver follows, and ends the call.
-        PostedEnd::Failed(Code::SrcDied) => machine.taken(now_ns, number),
-        PostedEnd::Failed(code) => {
-            machine.refused(now_ns, number, failure_of(code));
-            // It was taken before.
-            machine.unanswered(now_ns, number, failure_of(code));
-        }
-    }
-}
-
-/// What a code of the own node means for the caller on the other one.
-fn failure_of(code: Code) -> Failure {
-    match code {
-        Code::DstDied | Code::DeadSrcDst | Code::SrcDied => Failure::Died,
-        Code::Endpoint | Code::Range | Code::NotBind => Failure::NoEndpoint,
-        Code::CallDenied | Code::TrapDenied => Failure::Denied,
-        Code::Locked => Failure::Locked,
-        Code::PeerBroke => Failure::Broke,
-        Code::NoMem | Code::Again | Code::NoPayload => Failure::Overload,
-        _ => Failure::State,
     }
 }
 

@@ -10,10 +10,14 @@
 //! and a new life begins with the next daemon.
 
 mod config;
+mod copy;
+mod ends;
 mod feed;
 mod incarnation;
+mod kept;
 mod links;
 mod local;
+mod names;
 mod network;
 mod patience;
 pub mod sandbox;
@@ -27,10 +31,11 @@ use crate::status::StatusSocket;
 use crate::transport::plain::Plain;
 use crate::transport::tls::Tls;
 use crate::transport::{Limits, Listener, Transport};
+use ends::Parcel;
 use feed::{Feed, FeedEvent};
 use incarnation::Lives;
 use links::Links;
-use local::{Local, Parcel};
+use local::Local;
 use m3ipc::nodes::Proxy;
 use m3ipc::{Code, NodeError};
 use m3ipc_fabric::{Action, Machine, NodeId, Registry, Settings};
@@ -338,6 +343,7 @@ impl<'a> Life<'a> {
 
     fn carry_out(&mut self, action: Action) -> Result<(), NodeError> {
         let Self { machine, clock, local, .. } = self;
+        let Some(action) = local.carry_out_copy(action, machine, clock) else { return Ok(()) };
         match action {
             Action::Ended { call, outcome } => local.ended(call, outcome),
             Action::RequestTaken { call } => local.request_taken(call),
@@ -349,6 +355,7 @@ impl<'a> Life<'a> {
             Action::Abandon { delivery } => local.abandon(delivery),
             Action::Notify { from, to, argument } => local.notify(from, to, argument),
             Action::Bound { endpoint } => local.remote_bound(endpoint),
+            Action::Named { endpoint, name } => local.remote_named(endpoint, name),
             Action::Died { endpoint } => local.remote_died(endpoint, machine, clock),
             Action::Room { node, vm } => local.room(node, vm, machine, clock),
             Action::NodeUp { node, incarnation } => {
@@ -364,6 +371,11 @@ impl<'a> Life<'a> {
                 let Self { machine, clock, local, .. } = self;
                 local.node_lost((node, &name), cause, machine, clock)?;
             }
+            Action::CopyBegin { .. }
+            | Action::CopyBytes { .. }
+            | Action::CopyRoom { .. }
+            | Action::CopyEnded { .. }
+            | Action::CopyAbandon { .. } => {}
             Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
             Action::Refused { node, by_peer, why, .. } => {
                 let name = self.name_of(node);

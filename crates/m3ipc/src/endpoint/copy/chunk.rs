@@ -29,13 +29,14 @@ impl Endpoint {
         *failed = Role::Source;
         if let CopyEnd::Served { index, command } = source {
             let what = command.direction;
+            let by_stand_in = self.is_stand_in(*index);
             self.await_served(*index, deadline, Role::Source, |bounce_buffer| {
                 // Read the outcome first: chunks served before the end are seen with it.
                 let ended = bounce_buffer.outcome().filter(|outcome| outcome.code.is_some());
                 let served = bounce_buffer.served(what, chunk)?;
                 match ended {
                     _ if served != chunk => Ok(Some(())),
-                    Some(CopyOutcome { code: Some(code), .. }) => Err(reported(code)),
+                    Some(CopyOutcome { code: Some(code), .. }) => Err(reported(code, by_stand_in)),
                     _ => Ok(None),
                 }
             })?;
@@ -52,7 +53,7 @@ impl Endpoint {
                     Ok((chunk.wrapping_sub(served) < 2).then_some(Ok(())))
                 })?;
             if let Err(code) = buffer {
-                return Err(reported(code));
+                return Err(reported(code, self.is_stand_in(*index)));
             }
         }
         let copied = self.copy_chunk(source, destination, (chunk, offset, bytes), failed);
@@ -169,8 +170,8 @@ impl Endpoint {
     }
 }
 
-/// The code that a party reported, if a party may report it.
-pub(super) fn reported(code: i32) -> Fail {
+/// The code that a party reported, if a party may report it. A stand-in speaks for its node too.
+pub(super) fn reported(code: i32, by_stand_in: bool) -> Fail {
     let known = [
         Code::AddrNotAvail,
         Code::Perm,
@@ -180,5 +181,8 @@ pub(super) fn reported(code: i32) -> Fail {
         Code::ProcSts,
         Code::PeerBroke,
     ];
-    known.into_iter().find(|known| known.number() == code).unwrap_or(Code::PeerBroke).into()
+    let of_nodes = [Code::SrcDied, Code::DstDied, Code::NotConn, Code::TimedOut, Code::Endpoint];
+    let of_nodes = of_nodes.into_iter().filter(|_| by_stand_in);
+    let mut all = known.into_iter().chain(of_nodes);
+    all.find(|known| known.number() == code).unwrap_or(Code::PeerBroke).into()
 }

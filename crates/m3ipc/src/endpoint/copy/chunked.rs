@@ -171,12 +171,13 @@ impl Endpoint {
         }
         if let CopyEnd::Served { index, .. } = destination {
             *failed = Role::Destination;
+            let by_stand_in = self.is_stand_in(*index);
             let ended = self.await_served(*index, deadline, Role::Destination, |bounce_buffer| {
                 Ok(bounce_buffer.outcome())
             });
             let ended = ended.inspect_err(|_fail| self.count_emptied(destination, chunk, false))?;
             self.copies.copied = ended.bytes.min(bytes);
-            return ended.code.map_or(Ok(()), |code| Err(reported(code)));
+            return ended.code.map_or(Ok(()), |code| Err(reported(code, by_stand_in)));
         }
         Ok(())
     }

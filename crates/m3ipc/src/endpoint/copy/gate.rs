@@ -153,13 +153,19 @@ impl Endpoint {
 
     /// Whether the kernel may let this endpoint copy all memory of a peer.
     fn is_of_one_user(&self, peer: &Peer) -> bool {
-        !self.copies.granted_only && peer.identity().uid == m3ipc_sys::user_id()
+        // The process of a stand-in is the proxy: its memory is not that of the endpoint.
+        !self.copies.granted_only
+            && peer.identity().uid == m3ipc_sys::user_id()
+            && !peer.admission().may_hold()
     }
 
     /// Opens the gate for a peer that asked for it.
     #[cold]
     pub(in crate::endpoint) fn open_gate_for(&mut self, peer: Address, fds: Vec<OwnedFd>) {
         let Some(index) = self.peers.find(peer) else { return };
+        if self.copies.stands_in {
+            return self.open_stand_in_gate(index, fds.into_iter().next());
+        }
         if self.is_revoked_too_often(self.peers.get(index)) {
             return;
         }

@@ -86,6 +86,10 @@ impl Endpoint {
     }
 
     /// The address in this endpoint's memory of a peer's copy, if the copy is allowed.
+    ///
+    /// This is the one gate for addresses that others name, peers and other nodes alike: nothing
+    /// uses the address of a command before it. A stand-in is never trusted, so an address that
+    /// came over the wire counts only inside a lease or a grant.
     pub(super) fn resolve(&self, index: u32, command: &CopyCommand) -> Result<u64, Code> {
         let CopyCommand { direction, space, address, bytes } = *command;
         let peer = self.peers.find_index(index).ok_or(Code::Perm)?;

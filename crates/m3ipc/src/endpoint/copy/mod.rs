@@ -27,6 +27,7 @@ mod party;
 mod rights;
 mod serve;
 mod side;
+mod stand_in;
 mod state;
 mod ways;
 
@@ -34,6 +35,7 @@ pub use grant_table::{Audience, Grant};
 pub use lease::Lease;
 pub use rights::Rights;
 pub use side::Location;
+pub(crate) use stand_in::{CopyNews, PartyCopy, PartyStep};
 pub(super) use state::Copies;
 
 use super::Endpoint;

@@ -73,9 +73,12 @@ impl Endpoint {
                     Some(Active { command, base, count: 0, since_ns: m3ipc_sys::monotonic_ns() });
                 self.copies.gates.begin_command(index);
             }
-            Err(code) => party_state
-                .bounce_buffer
-                .finish(CopyOutcome { code: Some(code.number()), bytes: 0 }),
+            Err(code) => {
+                party_state
+                    .bounce_buffer
+                    .finish(CopyOutcome { code: Some(code.number()), bytes: 0 });
+                self.ring_stand_in(index);
+            }
         }
     }
 
@@ -105,7 +108,10 @@ impl Endpoint {
         let (mut polls, mut since_ns) = (0_u32, 0);
         loop {
             match self.step(index) {
-                Ok(Step::Copied) => (polls, since_ns) = (0, 0),
+                Ok(Step::Copied) => {
+                    self.ring_stand_in(index);
+                    (polls, since_ns) = (0, 0);
+                }
                 Ok(Step::Nothing) => {
                     polls += 1;
                     if polls.is_multiple_of(POLLS_PER_CLOCK) {
@@ -141,6 +147,7 @@ impl Endpoint {
             party_state.active = None;
             party_state.bounce_buffer.finish(outcome);
         }
+        self.ring_stand_in(index);
     }
 
     /// Whether a peer was last seen on this CPU: it cannot run while this endpoint polls.

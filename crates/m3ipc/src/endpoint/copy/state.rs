@@ -20,6 +20,8 @@ pub(in crate::endpoint) struct Copies {
     pub(super) probe: Option<Box<[u64; 2]>>,
     /// Whether copies need a lease or a grant within one user too.
     pub(super) granted_only: bool,
+    /// Whether this endpoint stands in for one of another node.
+    pub(super) stands_in: bool,
     /// Bytes of one copy on this node; `None` for any number.
     max_bytes: Option<u64>,
     /// Bytes of the last copy of this endpoint.

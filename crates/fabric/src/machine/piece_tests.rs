@@ -1,0 +1,218 @@
+//! Rules of what travels in pieces: long payloads and copies.
+
+use super::tests::{FIRST, MS, PEER, actions, greet, hello, machine};
+use super::*;
+use crate::packet::{CallKind, CopyOrder, SessionPair, StreamKind, encode};
+use crate::settings::LONG_MAX_BYTES;
+use crate::{Content, PIECED_MAX_BYTES};
+use m3ipc_abi::Code;
+
+const SESSION: SessionPair = SessionPair { to: 1, from: 1 };
+const FROM: i32 = Address::new(1, 103).0;
+const READ: CopyOrder = CopyOrder { is_write: false, space: 0, place: 7, bytes: 2 << 20 };
+const WRITE: CopyOrder = CopyOrder { is_write: true, ..READ };
+
+fn up() -> Machine {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    let bound = Frame::Bound { vm: 1, endpoint: FROM };
+    machine.received(3 * MS, PEER, FIRST, &data(Lane::Message, 0, bound, &[]));
+    actions(&mut machine);
+    frames(&mut machine);
+    machine
+}
+
+fn data(lane: Lane, sequence: u64, frame: Frame, body: &[u8]) -> Vec<u8> {
+    encode(&Packet::Data { session: SESSION, lane, sequence, expected: [0, 0], frame }, body)
+}
+
+fn bulk(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
+    machine.received(4 * MS, PEER, FIRST, &data(Lane::Bulk, sequence, frame, body));
+}
+
+fn long_call(call: u64, pieced: u32) -> Frame {
+    let (call, kind) = (CallId(call), CallKind::Send);
+    Frame::Call { call, vm: 1, from: FROM, to: 3, kind, m_type: 1, pieced }
+}
+
+/// A frame after that of [`up`].
+fn send_frame(machine: &mut Machine, number: u64, frame: Frame, body: &[u8]) {
+    super::tests::send_frame(machine, number + 1, frame, body);
+}
+
+fn copy(call: u64, order: CopyOrder) -> Frame {
+    Frame::Copy { call: CallId(call), vm: 1, from: FROM, to: 3, order }
+}
+
+fn frames(machine: &mut Machine) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    for lane in Lane::ALL {
+        while let Some(transmit) = machine.poll_transmit(5 * MS, PEER, lane) {
+            if let Ok((Packet::Data { frame, .. }, _)) = decode(&transmit.bytes) {
+                frames.push(frame);
+            }
+        }
+    }
+    frames
+}
+
+#[test]
+fn bodies_and_lanes_are_checked() {
+    let piece = || Frame::Piece { call: CallId(1), stream: StreamKind::Call };
+    let of_copy = || Frame::CopyPiece { call: CallId(1), of_receiver: true };
+    let more = || Frame::CopyMore { call: CallId(1), of_receiver: true, admitted: 1 };
+    let end = || Frame::CopyEnd { call: CallId(1), code: -1, bytes: 1 };
+    let bytes = vec![1; LONG_MAX_BYTES + 1];
+    for (lane, frame, body, is_packet) in [
+        (Lane::Bulk, piece(), 0, false),
+        (Lane::Bulk, piece(), 1, true),
+        (Lane::Bulk, piece(), LONG_MAX_BYTES, true),
+        (Lane::Bulk, piece(), LONG_MAX_BYTES + 1, false),
+        (Lane::Message, piece(), 1, false),
+        (Lane::Bulk, of_copy(), 0, false),
+        (Lane::Bulk, of_copy(), 1, true),
+        (Lane::Message, of_copy(), 1, false),
+        (Lane::Message, more(), 0, true),
+        (Lane::Message, more(), 1, false),
+        (Lane::Bulk, more(), 0, false),
+        (Lane::Message, end(), 0, true),
+        (Lane::Message, copy(1, READ), 0, true),
+        (Lane::Message, copy(1, READ), 1, false),
+        (Lane::Message, long_call(1, 9), 40, true),
+        (Lane::Message, long_call(1, 9), 41, false),
+        (Lane::Message, Frame::Fetch { call: CallId(1), stream: StreamKind::Answer }, 0, true),
+    ] {
+        let packet = data(lane, 0, frame.clone(), &bytes[..body]);
+        assert_eq!(decode(&packet).is_ok(), is_packet, "{frame:?} in {lane:?}, {body} bytes");
+    }
+}
+
+#[test]
+fn a_long_message_is_fetched_and_offered_whole() {
+    let mut machine = up();
+    send_frame(&mut machine, 0, long_call(1, 5), &[0; 40]);
+    assert!(actions(&mut machine).is_empty());
+    let fetch = Frame::Fetch { call: CallId(1), stream: StreamKind::Call };
+    assert_eq!(frames(&mut machine), [fetch]);
+    let piece = Frame::Piece { call: CallId(1), stream: StreamKind::Call };
+    bulk(&mut machine, 0, piece.clone(), &[1, 2, 3]);
+    assert!(actions(&mut machine).is_empty());
+    bulk(&mut machine, 1, piece, &[4, 5]);
+    let offered = actions(&mut machine);
+    let whole = |action: &Action| match action {
+        Action::Deliver { content, .. } => content.long == [1, 2, 3, 4, 5],
+        _ => false,
+    };
+    assert!(offered.iter().any(whole), "{offered:?}");
+}
+
+#[test]
+fn wrong_pieces_end_the_session() {
+    let most = u32::try_from(PIECED_MAX_BYTES).expect("small");
+    let mut machine = up();
+    send_frame(&mut machine, 0, long_call(1, most + 1), &[0; 40]);
+    assert!(!machine.is_reachable(PEER), "too long");
+
+    let mut machine = up();
+    send_frame(&mut machine, 0, long_call(1, 5), &[0; 40]);
+    frames(&mut machine);
+    let piece = Frame::Piece { call: CallId(1), stream: StreamKind::Call };
+    bulk(&mut machine, 0, piece.clone(), &[1; 6]);
+    assert!(!machine.is_reachable(PEER), "more than announced");
+
+    // The first one is alone with its length; the second waits, and its pieces come unasked.
+    let mut machine = up();
+    send_frame(&mut machine, 0, long_call(1, most), &[0; 40]);
+    send_frame(&mut machine, 1, long_call(2, most), &[0; 40]);
+    assert_eq!(frames(&mut machine).len(), 1);
+    let second = Frame::Piece { call: CallId(2), stream: StreamKind::Call };
+    bulk(&mut machine, 0, second, &[1]);
+    assert!(!machine.is_reachable(PEER), "unasked");
+}
+
+#[test]
+fn a_node_copies_for_its_own_endpoints_and_within_the_window() {
+    let mut machine = up();
+    send_frame(&mut machine, 0, copy(1, WRITE), &[]);
+    let begun = actions(&mut machine);
+    assert!(matches!(begun[..], [Action::CopyBegin { .. }]), "{begun:?}");
+    let piece = Frame::CopyPiece { call: CallId(1), of_receiver: false };
+    let window = Settings::default().copy_window_bytes;
+    let full = vec![1; LONG_MAX_BYTES];
+    let fit = window / full.len() as u64;
+    for sequence in 0..fit {
+        bulk(&mut machine, sequence, piece.clone(), &full);
+    }
+    assert!(machine.is_reachable(PEER));
+    bulk(&mut machine, fit, piece, &full);
+    assert!(!machine.is_reachable(PEER), "beyond the window");
+
+    for (frame, why) in [
+        (
+            Frame::Copy { call: CallId(1), vm: 1, from: 7, to: 3, order: READ },
+            "a foreign requester",
+        ),
+        (copy(1, CopyOrder { bytes: 0, ..READ }), "an empty copy"),
+    ] {
+        let mut machine = up();
+        send_frame(&mut machine, 0, frame, &[]);
+        assert!(!machine.is_reachable(PEER), "{why}");
+    }
+    let mut machine = up();
+    send_frame(&mut machine, 0, copy(1, READ), &[]);
+    let piece = Frame::CopyPiece { call: CallId(1), of_receiver: false };
+    bulk(&mut machine, 0, piece, &[1]);
+    assert!(!machine.is_reachable(PEER), "bytes for a read");
+}
+
+#[test]
+fn a_requester_that_was_not_announced_copies_nothing() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    actions(&mut machine);
+    frames(&mut machine);
+    super::tests::send_frame(&mut machine, 0, copy(1, READ), &[]);
+    let (call, code) = (CallId(1), Code::Endpoint.number());
+    assert_eq!(actions(&mut machine), []);
+    assert!(frames(&mut machine).contains(&Frame::CopyEnd { call, code, bytes: 0 }));
+    assert!(machine.is_reachable(PEER) && machine.copies.is_empty());
+}
+
+#[test]
+fn a_copy_ends_with_a_code_of_the_contract() {
+    let requester = EndpointId::of(1, 3);
+    for (code, bytes, is_believed) in
+        [(-1, 0, true), (-71, 9, true), (7, 0, false), (-1, READ.bytes + 1, false), (0, 1, false)]
+    {
+        let mut machine = up();
+        let copy = machine.copy(4 * MS, requester, Address::new(1, 103), READ).expect("reachable");
+        let call = CallId(1);
+        frames(&mut machine);
+        send_frame(&mut machine, 0, Frame::CopyEnd { call, code, bytes }, &[]);
+        let ended = Action::CopyEnded { copy, code, bytes };
+        assert_eq!(actions(&mut machine).contains(&ended), is_believed, "{code} {bytes}");
+        assert_eq!(machine.is_reachable(PEER), is_believed, "{code} {bytes}");
+    }
+    // A read whose bytes have not come is not done.
+    let mut machine = up();
+    machine.copy(4 * MS, requester, Address::new(1, 103), READ).expect("reachable");
+    frames(&mut machine);
+    let (call, bytes) = (CallId(1), READ.bytes);
+    send_frame(&mut machine, 0, Frame::CopyEnd { call, code: 0, bytes }, &[]);
+    assert!(machine.is_reachable(PEER) && actions(&mut machine).is_empty());
+    assert!(!machine.is_idle());
+}
+
+#[test]
+fn a_long_message_that_has_not_left_is_not_delivered() {
+    let mut machine = up();
+    let mut content = Content::new(1);
+    content.long = vec![1; LONG_MAX_BYTES + 1];
+    let (from, to) = (EndpointId::of(1, 3), Address::new(1, 103));
+    let call = Call { from, to, kind: CallKind::Send, content, limit_ns: None };
+    let call = machine.call(4 * MS, call).expect("accepted");
+    assert!(matches!(frames(&mut machine)[..], [Frame::Call { .. }]));
+    send_frame(&mut machine, 0, Frame::Took { call: CallId(9) }, &[]);
+    let outcome = crate::Outcome::NotDelivered(Failure::Broke);
+    assert!(actions(&mut machine).contains(&Action::Ended { call, outcome }));
+}

@@ -1,0 +1,280 @@
+//! Copies between the memory of programs on different nodes.
+//!
+//! | here | machine |
+//! |---|---|
+//! | a local requester copies with a stand-in: its bounce buffer | `copy`, then `copy_give` or `copy_taken` |
+//! | a remote requester copies with a local party, through its stand-in | `CopyBegin`; then `copy_done` |
+//!
+//! Bytes move in chunks of a bounce buffer here, and in pieces between nodes. The window of the
+//! machine bounds what lies in between.
+
+use super::network::Clock;
+use m3ipc::nodes::{CopyEvent, CopyWish, LocalCopy, LocalCopyStep, StandIn};
+use m3ipc::{Address, Code};
+use m3ipc_fabric::{Action, CallRefusal, CopyId, CopyOrder, EndpointId, Machine};
+use std::collections::BTreeMap;
+
+/// The stand-ins, for the copies.
+pub trait StandIns {
+    /// All of them.
+    fn ids(&self) -> Vec<EndpointId>;
+    /// One of them.
+    fn get(&mut self, id: EndpointId) -> Option<&mut StandIn>;
+    /// The same; it is made if it is not there yet.
+    fn make(&mut self, id: EndpointId) -> Option<&mut StandIn>;
+}
+
+/// A copy of a local requester with a stand-in.
+struct Asked {
+    stand_in: EndpointId,
+    requester: Address,
+    is_write: bool,
+    /// Bytes of a read that the requester has not got.
+    buffer: Vec<u8>,
+    /// The end of a read whose bytes are not all there yet.
+    end: Option<(i32, u64)>,
+}
+
+/// A copy of a remote requester with a local party.
+struct Serving {
+    requester: EndpointId,
+    copy: LocalCopy,
+    /// Bytes of a write that the party has not got.
+    buffer: Vec<u8>,
+}
+
+/// All copies that cross nodes.
+#[derive(Default)]
+pub struct Copies {
+    asked: BTreeMap<CopyId, Asked>,
+    by_pair: BTreeMap<(EndpointId, Address), CopyId>,
+    served: BTreeMap<CopyId, Serving>,
+}
+
+impl Copies {
+    /// Whether any copy is under way: look again soon.
+    pub fn any(&self) -> bool {
+        !self.asked.is_empty() || !self.served.is_empty()
+    }
+
+    /// Goes on with all copies. Whether anything moved.
+    pub fn step(
+        &mut self,
+        stand_ins: &mut impl StandIns,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> bool {
+        let mut moved = self.read_commands(stand_ins, machine, clock);
+        let asked: Vec<CopyId> = self.asked.keys().copied().collect();
+        for id in asked {
+            moved |= self.step_asked(id, stand_ins, machine, clock);
+        }
+        let served: Vec<CopyId> = self.served.keys().copied().collect();
+        for id in served {
+            moved |= self.step_served(id, stand_ins, machine, clock);
+        }
+        moved
+    }
+
+    fn read_commands(
+        &mut self,
+        stand_ins: &mut impl StandIns,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> bool {
+        let mut found_any = false;
+        for id in stand_ins.ids() {
+            let Some(stand_in) = stand_ins.get(id) else { continue };
+            for event in stand_in.poll_copies() {
+                found_any = true;
+                match event {
+                    CopyEvent::GivenUp(from) => {
+                        if let Some(copy) = self.forget((id, from)) {
+                            machine.copy_abort(clock.now_ns(), copy);
+                        }
+                    }
+                    CopyEvent::Begun(from, wish) => {
+                        let requester = EndpointId::new(id.vm, from);
+                        let order = order_of(wish);
+                        let begun = machine.copy(clock.now_ns(), requester, id.address, order);
+                        match begun {
+                            Ok(copy) => self.note_asked(copy, id, from, wish.is_write),
+                            Err(why) => {
+                                let code = code_of(why, wish.is_write).number();
+                                stand_in.finish_copy(from, code, 0);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        found_any
+    }
+
+    fn note_asked(&mut self, copy: CopyId, id: EndpointId, requester: Address, is_write: bool) {
+        let asked = Asked { stand_in: id, requester, is_write, buffer: Vec::new(), end: None };
+        self.by_pair.insert((id, requester), copy);
+        self.asked.insert(copy, asked);
+    }
+
+    fn forget(&mut self, pair: (EndpointId, Address)) -> Option<CopyId> {
+        let copy = self.by_pair.remove(&pair)?;
+        self.asked.remove(&copy);
+        Some(copy)
+    }
+
+    fn step_asked(
+        &mut self,
+        id: CopyId,
+        stand_ins: &mut impl StandIns,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> bool {
+        let Some(asked) = self.asked.get_mut(&id) else { return false };
+        let pair = (asked.stand_in, asked.requester);
+        let Some(stand_in) = stand_ins.get(asked.stand_in) else {
+            // The node is lost, or the remote endpoint has died.
+            self.forget(pair);
+            machine.copy_abort(clock.now_ns(), id);
+            return true;
+        };
+        let mut moved = false;
+        while let Some(bytes) = stand_in.next_copy_chunk(asked.requester) {
+            if asked.is_write {
+                if machine.copy_room(id) < bytes {
+                    break;
+                }
+                let Some(chunk) = stand_in.take_copy_chunk(asked.requester) else { break };
+                machine.copy_give(clock.now_ns(), id, &chunk);
+            } else {
+                if asked.buffer.len() < bytes {
+                    break;
+                }
+                stand_in.put_copy_chunk(asked.requester, &asked.buffer[..bytes]);
+                asked.buffer.drain(..bytes);
+                machine.copy_taken(clock.now_ns(), id, bytes as u64);
+            }
+            moved = true;
+        }
+        if let Some((code, bytes)) = asked.end
+            && (asked.buffer.is_empty() || code != 0)
+        {
+            stand_in.finish_copy(asked.requester, code, bytes);
+            self.forget(pair);
+            moved = true;
+        }
+        moved
+    }
+
+    fn step_served(
+        &mut self,
+        id: CopyId,
+        stand_ins: &mut impl StandIns,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> bool {
+        let Some(serving) = self.served.get_mut(&id) else { return false };
+        let Some(stand_in) = stand_ins.get(serving.requester) else {
+            self.served.remove(&id);
+            machine.copy_done(clock.now_ns(), id, Code::ProcSts.number(), 0);
+            return true;
+        };
+        let mut moved = false;
+        loop {
+            match stand_in.step_local_copy(&mut serving.copy) {
+                LocalCopyStep::Wants(bytes) if serving.buffer.len() >= bytes => {
+                    stand_in.put_local_chunk(&mut serving.copy, &serving.buffer[..bytes]);
+                    serving.buffer.drain(..bytes);
+                    machine.copy_taken(clock.now_ns(), id, bytes as u64);
+                }
+                LocalCopyStep::Has(bytes) if machine.copy_room(id) >= bytes => {
+                    let chunk = stand_in.take_local_chunk(&mut serving.copy, bytes);
+                    machine.copy_give(clock.now_ns(), id, &chunk);
+                }
+                LocalCopyStep::Ended(code, bytes) => {
+                    machine.copy_done(clock.now_ns(), id, code, bytes);
+                    self.served.remove(&id);
+                    return true;
+                }
+                LocalCopyStep::Waits | LocalCopyStep::Wants(_) | LocalCopyStep::Has(_) => {
+                    return moved;
+                }
+            }
+            moved = true;
+        }
+    }
+
+    /// Carries out what the machine has decided about a copy. Any other action comes back.
+    pub fn carry_out(
+        &mut self,
+        action: Action,
+        stand_ins: &mut impl StandIns,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Option<Action> {
+        match action {
+            Action::CopyBegin { copy, requester, party, order } => {
+                let begun = match stand_ins.make(requester) {
+                    Some(stand_in) => stand_in.begin_local_copy(party, wish_of(order)),
+                    None => Err(Code::ProcSts),
+                };
+                match begun {
+                    Ok(local) => {
+                        let serving = Serving { requester, copy: local, buffer: Vec::new() };
+                        self.served.insert(copy, serving);
+                        self.step_served(copy, stand_ins, machine, clock);
+                    }
+                    Err(code) => machine.copy_done(clock.now_ns(), copy, code.number(), 0),
+                }
+            }
+            Action::CopyBytes { copy, bytes } => {
+                if let Some(asked) = self.asked.get_mut(&copy) {
+                    asked.buffer.extend_from_slice(&bytes);
+                    self.step_asked(copy, stand_ins, machine, clock);
+                } else if let Some(serving) = self.served.get_mut(&copy) {
+                    serving.buffer.extend_from_slice(&bytes);
+                    self.step_served(copy, stand_ins, machine, clock);
+                }
+            }
+            Action::CopyRoom { copy } => {
+                self.step_asked(copy, stand_ins, machine, clock);
+                self.step_served(copy, stand_ins, machine, clock);
+            }
+            Action::CopyEnded { copy, code, bytes } => {
+                if let Some(asked) = self.asked.get_mut(&copy) {
+                    asked.end = Some((code, bytes));
+                    self.step_asked(copy, stand_ins, machine, clock);
+                }
+            }
+            Action::CopyAbandon { copy } => {
+                if let Some(serving) = self.served.remove(&copy)
+                    && let Some(stand_in) = stand_ins.get(serving.requester)
+                {
+                    stand_in.end_local_copy(serving.copy);
+                }
+            }
+            other => return Some(other),
+        }
+        None
+    }
+}
+
+fn order_of(wish: CopyWish) -> CopyOrder {
+    let CopyWish { is_write, space, place, bytes } = wish;
+    CopyOrder { is_write, space, place, bytes }
+}
+
+fn wish_of(order: CopyOrder) -> CopyWish {
+    let CopyOrder { is_write, space, place, bytes } = order;
+    CopyWish { is_write, space, place, bytes }
+}
+
+fn code_of(why: CallRefusal, is_write: bool) -> Code {
+    match why {
+        CallRefusal::Full(_) => Code::Busy,
+        CallRefusal::LinkDown(_) => Code::NotConn,
+        CallRefusal::NoEndpoint if is_write => Code::DstDied,
+        CallRefusal::NoEndpoint => Code::SrcDied,
+        CallRefusal::Local | CallRefusal::TooLong(_) => Code::Endpoint,
+    }
+}

@@ -1,0 +1,58 @@
+//! Messages of remote endpoints, and how they have ended on this node.
+
+use super::network::Clock;
+use m3ipc::nodes::PostedEnd;
+use m3ipc::{Address, Code, Message};
+use m3ipc_fabric::{CallKind, Content, DeliveryId, EndpointId, Failure, Machine, PIECED_MAX_BYTES};
+
+/// A message of a remote endpoint for the local side.
+pub struct Parcel {
+    /// The number by which the machine knows it.
+    pub number: DeliveryId,
+    /// The remote sender.
+    pub from: EndpointId,
+    /// The receiver.
+    pub to: Address,
+    /// Its kind.
+    pub kind: CallKind,
+    /// The message.
+    pub content: Content,
+}
+
+/// Reports the end of a delivery.
+pub fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: PostedEnd) {
+    let now_ns = clock.now_ns();
+    match end {
+        PostedEnd::Taken => machine.taken(now_ns, number),
+        PostedEnd::Answered(message, long) => {
+            machine.taken(now_ns, number);
+            if long.len() > PIECED_MAX_BYTES {
+                return machine.unanswered(now_ns, number, Failure::TooLong);
+            }
+            let Message { m_type, payload, .. } = message;
+            let content = Content { m_type, payload, long };
+            // The requester may have given up meanwhile.
+            let _ = machine.answer(now_ns, number, m3ipc_fabric::AnswerKind::Reply, &content);
+        }
+        // The end of the receiver follows, and ends the call.
+        PostedEnd::Failed(Code::SrcDied) => machine.taken(now_ns, number),
+        PostedEnd::Failed(code) => {
+            machine.refused(now_ns, number, failure_of(code));
+            // It was taken before.
+            machine.unanswered(now_ns, number, failure_of(code));
+        }
+    }
+}
+
+/// What a code of the own node means for the caller on the other one.
+pub fn failure_of(code: Code) -> Failure {
+    match code {
+        Code::DstDied | Code::DeadSrcDst | Code::SrcDied => Failure::Died,
+        Code::Endpoint | Code::Range | Code::NotBind => Failure::NoEndpoint,
+        Code::CallDenied | Code::TrapDenied => Failure::Denied,
+        Code::Locked => Failure::Locked,
+        Code::PeerBroke => Failure::Broke,
+        Code::NoMem | Code::Again | Code::NoPayload => Failure::Overload,
+        _ => Failure::State,
+    }
+}

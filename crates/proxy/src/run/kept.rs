@@ -1,0 +1,51 @@
+//! Held messages with a large payload for which the machine has no room.
+//!
+//! Such a message cannot go back into its slot: its block was accepted. So it waits here. Its
+//! stand-in takes no other message meanwhile.
+
+use m3ipc::Address;
+use m3ipc_fabric::{Call, CallId, CallRefusal, EndpointId, Machine};
+
+/// A message that waits: its stand-in, its sender, its call.
+type Waiting = (EndpointId, Address, Call);
+
+/// All messages that wait.
+#[derive(Debug, Default)]
+pub struct Kept(Vec<Waiting>);
+
+impl Kept {
+    /// A message waits.
+    pub fn add(&mut self, stand_in: EndpointId, sender: Address, call: Call) {
+        self.0.push((stand_in, sender, call));
+    }
+
+    /// Calls for which there is room now, with their ends.
+    pub fn retry(
+        &mut self,
+        machine: &mut Machine,
+        now_ns: u64,
+    ) -> Vec<(EndpointId, Address, Result<CallId, CallRefusal>)> {
+        let mut called = Vec::new();
+        self.0.retain(|(stand_in, sender, call)| {
+            let end = machine.call(now_ns, call.clone());
+            let is_full = matches!(end, Err(CallRefusal::Full(_)));
+            if !is_full {
+                called.push((*stand_in, *sender, end));
+            }
+            is_full
+        });
+        called
+    }
+
+    /// The sender gives its message up, or has died. Whether it was here.
+    pub fn remove(&mut self, stand_in: EndpointId, sender: Address) -> bool {
+        let before = self.0.len();
+        self.0.retain(|(id, from, _)| (*id, *from) != (stand_in, sender));
+        self.0.len() < before
+    }
+
+    /// A stand-in has ended.
+    pub fn forget(&mut self, stand_in: EndpointId) {
+        self.0.retain(|(id, ..)| *id != stand_in);
+    }
+}

@@ -1,0 +1,44 @@
+//! The stand-ins, as the copies see them.
+
+use super::super::copy::StandIns;
+use super::super::network::Clock;
+use super::Local;
+use m3ipc::nodes::StandIn;
+use m3ipc_fabric::{Action, EndpointId, Machine};
+
+impl StandIns for Local {
+    fn ids(&self) -> Vec<EndpointId> {
+        self.stand_ins.keys().copied().collect()
+    }
+
+    fn get(&mut self, id: EndpointId) -> Option<&mut StandIn> {
+        self.stand_ins.get_mut(&id).map(|entry| &mut entry.stand_in)
+    }
+
+    fn make(&mut self, id: EndpointId) -> Option<&mut StandIn> {
+        self.turn(id);
+        self.get(id)
+    }
+}
+
+impl Local {
+    pub(super) fn step_copies(&mut self, machine: &mut Machine, clock: &Clock) -> bool {
+        let mut copies = std::mem::take(&mut self.copies);
+        let moved = copies.step(self, machine, clock);
+        self.copies = copies;
+        moved
+    }
+
+    /// Carries out what the machine has decided about a copy. Any other action comes back.
+    pub fn carry_out_copy(
+        &mut self,
+        action: Action,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Option<Action> {
+        let mut copies = std::mem::take(&mut self.copies);
+        let other = copies.carry_out(action, self, machine, clock);
+        self.copies = copies;
+        other
+    }
+}
