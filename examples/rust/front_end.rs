@@ -35,8 +35,8 @@ async fn worker(name: String) -> Result<(), Failure> {
         }
         Ok((number * number, bytes))
     });
-    let _server = Server::new(endpoint, Config::default(), work);
-    std::future::pending().await
+    Server::new(endpoint, Config::default(), work).ended().await;
+    Ok(())
 }
 
 async fn front_end() -> Result<(), Failure> {
