@@ -58,6 +58,14 @@ def holdings(process):
     return len(os.listdir(place / "fd")), mappings, private
 
 
+def what_is_held():
+    """Names of descriptors and of mappings of shared memory, with their numbers."""
+    links = (os.readlink(entry) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink())
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    maps = (line.split(maxsplit=5)[5] for line in lines if "/memfd:" in line)
+    return collections.Counter(links), collections.Counter(maps)
+
+
 async def outcome_of(client, to, number, chance):
     """Makes one call, and says what its caller learned."""
     size = chance.choice(SIZES[:4] if chance.random() < 0.95 else SIZES)
@@ -196,7 +204,7 @@ def test_each_request_has_one_end(program, node, vm, tmp_path):
         left = [now[:2] for now, then in zip(after, before) if now[0] > then[0] or now[1] > then[1]]
         if not left:
             break
-        assert time.monotonic() < until, (before, after)
+        assert time.monotonic() < until, (before, after, what_is_held())
         own.is_bound  # reads the daemon's news
         time.sleep(0.01)
     print(f"{len(soak.ends)} requests: {dict(counts)}; {kills} kills")
