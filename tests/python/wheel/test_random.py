@@ -165,6 +165,7 @@ def test_each_request_has_one_end(program, node, vm, tmp_path):
     daemon = int((Path(node.directory) / "lock").read_text())
     own = vm.bind()
     own.array(8).numpy().sum()  # numpy is loaded
+    own.fileno()  # the endpoint has its descriptor
     gc.collect()
     before = holdings("self"), holdings(daemon)
 
