@@ -266,6 +266,8 @@ fn the_answer_of_a_dead_server_is_whole_or_lost() {
         server.wait().unwrap();
         // Nothing tells the client that the daemon has freed the memory of the answer.
         std::thread::sleep(Duration::from_millis(20));
+        // The client reads the news of the death in another call than the poll for the answer.
+        assert!(client.is_bound());
         match outcome(&mut client, &mut pending) {
             Ok(answer) => assert!(answer == sent, "a wrong answer: {seed}"),
             Err(error) => {
