@@ -54,8 +54,9 @@ run() {
     shift
     runs=$((${runs:-0} + 1))
     mkdir -m 700 "$work/run.$runs"
+    limit=$((120 + ${M3_SOAK_SECONDS:-2}))
     M3_RUNTIME_DIR=$work/run.$runs M3_DAEMON=$target/release/m3d \
-        LD_LIBRARY_PATH=$work/lib timeout -k 1 $((120 + ${M3_SOAK_SECONDS:-2})) "$@" >"$work/log" 2>&1 </dev/null
+        LD_LIBRARY_PATH=$work/lib timeout -k 1 "$limit" "$@" >"$work/log" 2>&1 </dev/null
     report $? "$name"
 }
 

@@ -276,7 +276,12 @@ impl PolledStream {
         lock(&shared.streams).insert(token, Arc::clone(&readiness));
         let polled = Self { poller, stream, readiness, token };
         // Edges: a task that does not read must not keep the poller awake.
-        polled.poller.shared.poller.add(&polled.stream, token, Interest::ReadOrWrite, Mode::Edge)?;
+        polled.poller.shared.poller.add(
+            &polled.stream,
+            token,
+            Interest::ReadOrWrite,
+            Mode::Edge,
+        )?;
         Ok(polled)
     }
 

@@ -116,8 +116,16 @@ fn first_line(process: &mut Running) -> Result<String, Failure> {
 }
 
 fn table(medians: &Medians, rows: &[RowName]) -> String {
-    let columns =
-        ["stack", "", "p50", "p99", "1 in flight/s", "64 in flight/s", "CPU per call", "of it kernel"];
+    let columns = [
+        "stack",
+        "",
+        "p50",
+        "p99",
+        "1 in flight/s",
+        "64 in flight/s",
+        "CPU per call",
+        "of it kernel",
+    ];
     let mut table = Table::new(&columns);
     for (name, _) in rows.iter().filter(|(_, in_flight)| *in_flight == 1) {
         let one = |figure: fn(&Figures) -> f64| medians.of((name, 1), figure);
