@@ -24,6 +24,7 @@ int main(int argc, char **argv) {
   int vm = check("vm_named", m3_vm_named("jobs"));
   check("bind_any", m3_bind_any(vm));
   int server = check("wait4name", m3_wait4name_T("jobs", 5000));
+  check("set_priority", m3_set_priority(job.client == 'A' ? 7 : 0)); /* A goes first */
   for (job.a = 1; job.a <= 100; job.a++) {
     memset(&m, 0, sizeof m);
     job.b = job.a;

@@ -1,7 +1,8 @@
-// A server in C++ and its two clients in C: requests, pulses with values, a timer, and the death of
-// a client. `make -C examples/cpp run` builds and runs it.
+// A server in C++ and its two clients in C: requests, priorities, pulses with values, a timer, and
+// the death of a client. `make -C examples/cpp run` builds and runs it.
 #include <m3ipc.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -33,6 +34,7 @@ int main(int, char **args) try {
   auto vm = m3ipc::vm::create(options).value();
   auto self = m3ipc::endpoint::bind(vm, 1).value();
   self.watch_all().value();
+  self.set_inheritance(M3_INHERIT_ORDER).value(); // the priority of the client that it works for
   self.attach_name("jobs").value();
   auto tick = m3ipc::timer::every(std::chrono::milliseconds(1), {TICK, 0}).value();
   std::map<char, pid_t> pids;
@@ -40,13 +42,14 @@ int main(int, char **args) try {
 
   std::map<int, char> clients; // by endpoint
   std::map<char, std::uint64_t> progress;
-  int ticks = 0;
+  int ticks = 0, highest = 0;
   for (int gone = 0; gone < 2;) {
     auto got = self.receive().value(); // pulses come before the messages of their sender
     switch (got.kind()) {
     case m3ipc::kind::request: {
       const auto asked = got.as<job>();
       clients[got.source()] = asked.client;
+      highest = std::max(highest, self.priority().value());
       (void)self.reply(got.source(), m3ipc::message(0, asked.a + asked.b)); // it may have died
       break;
     }
@@ -68,7 +71,7 @@ int main(int, char **args) try {
     default: break;
     }
   }
-  std::printf("the timer %s\n", ticks > 0 ? "ran" : "stood");
+  std::printf("the timer %s; the highest priority was %d\n", ticks > 0 ? "ran" : "stood", highest);
 } catch (const m3ipc::bad_result &error) {
   std::fprintf(stderr, "%s (%d)\n", error.what(), error.code());
   return 1;

@@ -3,10 +3,7 @@
     tests/python/wheel.sh --only-build
     target/python/venv/bin/python examples/python/arrays.py
 """
-import asyncio
-import os
-import subprocess
-import sys
+import asyncio, os, subprocess, sys
 
 import m3ipc
 

@@ -1,8 +1,8 @@
 //! A front end and its worker: typed calls, 64 in flight, a stream of 100 MB, a crash, a restart.
 //!
 //! ```text
-//! cargo build -p m3ipc-daemon
-//! export M3_DAEMON=$PWD/target/debug/m3d
+//! cargo build --release -p m3ipc-daemon
+//! export M3_DAEMON=$PWD/target/release/m3d
 //! cargo run --release -p m3ipc-calls --example front_end
 //! ```
 
@@ -35,8 +35,8 @@ async fn worker(name: String) -> Result<(), Failure> {
         }
         Ok((number * number, bytes))
     });
-    let _server = Server::new(endpoint, Config::default(), work);
-    std::future::pending().await
+    Server::new(endpoint, Config::default(), work).ended().await;
+    Ok(())
 }
 
 async fn front_end() -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 """Calls and hand-overs of the Python package beside others, in one run, two processes each.
 
     tests/python/wheel.sh --only-build
-    target/python/tools/bin/pip --python target/python/venv/bin/python install pyzmq
+    target/python/tools/bin/pip --python target/python/venv/bin/python install pyzmq grpcio
     target/python/venv/bin/python lab/python/bench.py
 
 A library that is absent is left out. Each row is the median of the rounds, which take turns: all
@@ -22,6 +22,11 @@ ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CALLS = int(os.environ.get("CALLS", "5000"))
 BIG = 12_500_000  # items of 8 bytes: 100 MB
 BYTES = b"x" * 48
+# What is promised: the row, the part of its time, and the bound in microseconds.
+BOUNDS = (
+    ("a call, awake", ("call of 48 bytes", "m3ipc"), 1, 3),
+    ("a hand-over of 100 MB, one way", ("array of 100 MB", "m3ipc array, there and back"), 0.5, 50),
+)
 INSIDE, ARRAY = 1, 2  # types of requests: a message of 48 bytes as in C, with 40 for the caller
 
 
@@ -93,6 +98,21 @@ def serve_zmq(address):
     while (data := socket.recv()) != b"":
         socket.send(data)
     socket.send(b"")
+
+
+def serve_grpc(address):
+    import concurrent.futures
+
+    import grpc
+
+    pin(1)
+    echo = grpc.unary_unary_rpc_method_handler(lambda data, _: data)
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("m3.Echoes", {"Echo": echo}),))
+    server.add_insecure_port(address)
+    server.start()
+    server.wait_for_termination()
 
 
 def quietly(target, *arguments):
@@ -178,6 +198,17 @@ def main():
             socket.recv()
 
         calls["pyzmq REQ/REP, ipc://"] = by_zmq
+    try:
+        import grpc
+    except ImportError:
+        print("grpcio is not installed: left out")
+    else:
+        address = f"unix:/tmp/m3-bench-{os.getpid()}-grpc"
+        process(spawn, serve_grpc, address)
+        channel = grpc.insecure_channel(address)
+        grpc.channel_ready_future(channel).result(20)
+        echo = channel.unary_unary("/m3.Echoes/Echo")
+        calls["grpcio unary, unix:"] = lambda: echo(BYTES)
     for step in (*calls.values(), *hands.values()):
         step()  # first contacts
     results = {}
@@ -198,6 +229,11 @@ def main():
     for (what, name), values in results.items():
         print(f"{what:18} {name:32} {statistics.median(values):12.2f} us   "
               f"(rounds {min(values):.2f} to {max(values):.2f})")
+    print()
+    for what, row, share, bound in BOUNDS:
+        figure = statistics.median(results[row]) * share
+        result = "holds" if figure <= bound else "FALLS SHORT"
+        print(f"{what}: {figure:.2f} us (bound <= {bound} us): {result}")
     del shared
     memory.close()
     memory.unlink()

@@ -306,6 +306,7 @@ impl Driver {
             state.peers.keys().copied().collect()
         };
         addresses.into_iter().for_each(|address| self.end_peer(address, &Reason::Closed));
+        self.shared.served.notify_waiters();
     }
 }
 

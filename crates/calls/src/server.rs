@@ -61,6 +61,38 @@ impl Server {
         self.client.clone()
     }
 
+    /// Waits until the server has ended: its VM has ended, or its endpoint was unbound. A process
+    /// that serves and does nothing else then ends too. Cancel-safe.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (one, _two) = node.pair();
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async move {
+    /// # use m3ipc::{Node, asynchronous::AsyncEndpoint};
+    /// # use m3ipc_calls::{Config, Request, Server};
+    /// let echo = |request: Request| async { Ok(request.bytes) };
+    /// let server = Server::new(AsyncEndpoint::open(one).await?, Config::default(), echo);
+    /// # let vm = node.vm().id();
+    /// # let mut other = Node::attach_at(node.directory())?;
+    /// # let ends = tokio::task::spawn_blocking(move || other.vm_end(vm).is_ok());
+    /// server.ended().await;
+    /// # assert!(ends.await?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn ended(&self) {
+        let shared = self.client.shared();
+        loop {
+            let served = shared.served.notified();
+            if shared.state().is_closed {
+                return;
+            }
+            served.await;
+        }
+    }
+
     /// Ends the server in order: refuses what has not begun (not taken), gives running handlers
     /// `grace`, and waits until their clients have taken the answers.
     ///

@@ -9,7 +9,7 @@ use crate::polled::PollEvent;
 use crate::poller::Poller;
 use crate::stream::{ReceiveOptions, Stream};
 use core::pin::Pin;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
 use m3ipc_sys::{Direction, Errno, Interest, Mode};
@@ -59,7 +59,7 @@ impl AsyncStream {
     /// # Errors
     /// Those of [`Poller::add`].
     pub fn new_in(poller: &AsyncPoller, stream: Stream) -> io::Result<Self> {
-        Ok(Self(Awaited::ByPoller(PolledStream::new(Arc::clone(&poller.shared), stream)?)))
+        Ok(Self(Awaited::ByPoller(PolledStream::new(Arc::clone(&poller.0), stream)?)))
     }
 
     /// The stream, with its addresses, options and counters.
@@ -129,9 +129,13 @@ impl AsyncWrite for AsyncStream {
 /// A poller of com-sockets in a tokio runtime: see [`AsyncStream::new_in`].
 ///
 /// A task polls while there are events, and some microseconds longer. Then the runtime awaits the
-/// poller's descriptor.
+/// poller's descriptor. The task ends with the poller and its last stream.
 #[derive(Debug)]
-pub struct AsyncPoller {
+pub struct AsyncPoller(Arc<PollerTask>);
+
+/// The task of a poller, for the poller and its streams. Ends it on drop.
+#[derive(Debug)]
+struct PollerTask {
     shared: Arc<PollerOfTasks>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -141,6 +145,8 @@ struct PollerOfTasks {
     poller: Poller,
     streams: Mutex<HashMap<u64, Arc<Readiness>>>,
     next: AtomicU64,
+    /// The poller has failed, and tells of no more events.
+    has_failed: AtomicBool,
 }
 
 /// The poller as the runtime registers it.
@@ -174,19 +180,22 @@ impl AsyncPoller {
             poller: Poller::new()?,
             streams: Mutex::default(),
             next: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
         });
         #[allow(deprecated)]
         let registered =
             AsyncFd::with_interest(PollerFd(Arc::clone(&shared)), tokio::io::Interest::READABLE)?;
+        let driven = Arc::clone(&shared);
         let task = tokio::spawn(async move {
-            // A failed poller has no more events; its streams wait, as those of a stopped runtime.
-            let _ = drive(registered).await;
+            if drive(registered).await.is_err() {
+                driven.fail();
+            }
         });
-        Ok(Self { shared, task })
+        Ok(Self(Arc::new(PollerTask { shared, task })))
     }
 }
 
-impl Drop for AsyncPoller {
+impl Drop for PollerTask {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -226,6 +235,16 @@ async fn drive(registered: AsyncFd<PollerFd>) -> io::Result<()> {
 }
 
 impl PollerOfTasks {
+    /// Ends the waits of all streams.
+    fn fail(&self) {
+        self.has_failed.store(true, Ordering::SeqCst);
+        let all: Vec<_> = lock(&self.streams).values().map(Arc::clone).collect();
+        for waker in all.iter().flat_map(|readiness| &readiness.0) {
+            let waker = lock(waker).take();
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
     /// Wakes the tasks of a ready stream.
     fn wake(&self, event: &PollEvent) {
         let readiness = lock(&self.streams).get(&event.token).map(Arc::clone);
@@ -242,20 +261,27 @@ impl PollerOfTasks {
 /// A stream in an [`AsyncPoller`].
 #[derive(Debug)]
 struct PolledStream {
-    shared: Arc<PollerOfTasks>,
+    /// Its task polls as long as one of its streams lives.
+    poller: Arc<PollerTask>,
     stream: Stream,
     readiness: Arc<Readiness>,
     token: u64,
 }
 
 impl PolledStream {
-    fn new(shared: Arc<PollerOfTasks>, stream: Stream) -> io::Result<Self> {
+    fn new(poller: Arc<PollerTask>, stream: Stream) -> io::Result<Self> {
+        let shared = &poller.shared;
         let token = shared.next.fetch_add(1, Ordering::Relaxed);
         let readiness = Arc::new(Readiness::default());
         lock(&shared.streams).insert(token, Arc::clone(&readiness));
-        let polled = Self { shared, stream, readiness, token };
+        let polled = Self { poller, stream, readiness, token };
         // Edges: a task that does not read must not keep the poller awake.
-        polled.shared.poller.add(&polled.stream, token, Interest::ReadOrWrite, Mode::Edge)?;
+        polled.poller.shared.poller.add(
+            &polled.stream,
+            token,
+            Interest::ReadOrWrite,
+            Mode::Edge,
+        )?;
         Ok(polled)
     }
 
@@ -272,6 +298,9 @@ impl PolledStream {
         *lock(&self.readiness.0[usize::from(writes)]) = Some(cx.waker().clone());
         // An event between the first attempt and the waker woke nobody.
         match act(&self.stream) {
+            Err(Errno::AGAIN) if self.poller.shared.has_failed.load(Ordering::SeqCst) => {
+                Poll::Ready(Err(io::Error::other("the poller of the stream has failed")))
+            }
             Err(Errno::AGAIN) => Poll::Pending,
             done => Poll::Ready(done.map_err(io::Error::from)),
         }
@@ -280,7 +309,7 @@ impl PolledStream {
 
 impl Drop for PolledStream {
     fn drop(&mut self) {
-        lock(&self.shared.streams).remove(&self.token);
+        lock(&self.poller.shared.streams).remove(&self.token);
     }
 }
 

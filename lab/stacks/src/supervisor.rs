@@ -116,7 +116,17 @@ fn first_line(process: &mut Running) -> Result<String, Failure> {
 }
 
 fn table(medians: &Medians, rows: &[RowName]) -> String {
-    let mut table = Table::new(&["stack", "", "p50", "p99", "1 in flight/s", "64 in flight/s"]);
+    let columns = [
+        "stack",
+        "",
+        "p50",
+        "p99",
+        "1 in flight/s",
+        "64 in flight/s",
+        "CPU per call",
+        "of it kernel",
+    ];
+    let mut table = Table::new(&columns);
     for (name, _) in rows.iter().filter(|(_, in_flight)| *in_flight == 1) {
         let one = |figure: fn(&Figures) -> f64| medians.of((name, 1), figure);
         table.row(vec![
@@ -126,6 +136,8 @@ fn table(medians: &Medians, rows: &[RowName]) -> String {
             or_dash(one(|it| it.p99_ns), time),
             or_dash(one(|it| it.per_s), rate),
             or_dash(medians.of((name, MANY), |it| it.per_s), rate),
+            or_dash(medians.of((name, MANY), |it| it.program_ns + it.kernel_ns), time),
+            or_dash(medians.of((name, MANY), |it| it.kernel_ns), time),
         ]);
     }
     table.text()

@@ -228,6 +228,57 @@ fn a_lost_answer_hides_no_later_message_of_the_server() {
     thread.join().unwrap();
 }
 
+const SERVED_NODE: &str = "M3_LARGE_SERVED_NODE";
+
+/// The server of the test below: the test program, started again. Dies after its second answer.
+#[test]
+fn process_of_two_answers() {
+    let Ok(directory) = std::env::var(SERVED_NODE) else { return };
+    let vm = Node::attach_at(directory.as_ref()).unwrap().vm_named("test").unwrap();
+    let mut server = vm.bind_any().unwrap();
+    server.name_attach("two-answers").unwrap();
+    for _ in 0..2 {
+        let (received, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+        server.reply_bytes(received.message.source, 0, &bytes).unwrap();
+    }
+    let own = rustix::process::getpid();
+    rustix::process::kill_process(own, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn the_answer_of_a_dead_server_is_whole_or_lost() {
+    watchdog(Duration::from_secs(100));
+    let node = m3ipc::test::node();
+    let mut client = node.vm().bind_any().unwrap();
+    let mut lost = 0;
+    for seed in 0..10 {
+        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "process_of_two_answers"])
+            .env(SERVED_NODE, node.directory())
+            .spawn()
+            .unwrap();
+        let to = client.wait_name("two-answers", LIMIT).unwrap();
+        // Makes the link and the area of both requests and answers.
+        let sent = payload(seed, 6_000);
+        let (_, answer) = client.sendrec_bytes(to, 7, &sent, LIMIT).unwrap();
+        assert!(answer == sent);
+        let mut pending = client.begin_request_bytes(to, 7, sent.clone()).unwrap();
+        server.wait().unwrap();
+        // Nothing tells the client that the daemon has freed the memory of the answer.
+        std::thread::sleep(Duration::from_millis(20));
+        // The client reads the news of the death in another call than the poll for the answer.
+        assert!(client.is_bound());
+        match outcome(&mut client, &mut pending) {
+            Ok(answer) => assert!(answer == sent, "a wrong answer: {seed}"),
+            Err(error) => {
+                assert_eq!(error.code(), Code::AnswerLost, "{error}");
+                lost += 1;
+            }
+        }
+    }
+    println!("{lost} of 10 answers were lost");
+}
+
 #[test]
 fn a_send_without_wait_for_an_answer_survives_a_kill() {
     watchdog(Duration::from_secs(60));

@@ -346,6 +346,47 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
+        name: "soak-calls",
+        command: "cargo test -p m3ipc-calls --test random -- --nocapture",
+        env: &[("M3_SOAK_SECONDS", "60")],
+        after: &["test"],
+        lock: "debug",
+        figure: Figure::TestTotals,
+        next: "run the command alone",
+        ..FULL
+    },
+    Step {
+        name: "soak-cpp",
+        command: "bash tests/cpp/run.sh",
+        env: &[("CARGO_TARGET_DIR", "{target}"), ("M3_SOAK_SECONDS", "60")],
+        needs: &[Need::File("tests/cpp/run.sh"), Need::Program("c++")],
+        after: &["build"],
+        figure: Figure::TestTotals,
+        next: "run the script by itself after cargo build --release",
+        ..FULL
+    },
+    Step {
+        name: "soak-python",
+        command: "bash tests/python/wheel.sh -k test_random",
+        env: &[("CARGO_TARGET_DIR", "{target}"), ("M3_SOAK_SECONDS", "60")],
+        needs: &[Need::File("tests/python/wheel.sh"), Need::PythonModule("ensurepip")],
+        after: &["python-package"],
+        lock: "release",
+        figure: Figure::LastLine,
+        next: "run the command alone; the log names the seed",
+        ..FULL
+    },
+    Step {
+        name: "rpc",
+        command: "cargo test --manifest-path examples/rpc/Cargo.toml --target-dir {target}/rpc",
+        env: &[("M3_DAEMON", "{target}/release/m3d")],
+        after: &["build"],
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command alone after cargo build --release -p m3ipc-daemon",
+        ..FULL
+    },
+    Step {
         name: "files",
         command: "cargo test -p m3ipc-test-fixture -p m3ipc-test-supervise -p m3ipc-files \
                   --test programs --test supervise --test kills",

@@ -123,6 +123,11 @@ impl DaemonSession {
         self.events_seen = event.wrapping_sub(1);
     }
 
+    /// Makes the next look find events: not all that the event word tells have been applied.
+    pub(super) fn expect_events(&mut self) {
+        self.leave_events(self.page.event_word().load(Ordering::Acquire));
+    }
+
     /// Publishes the begin of a wait.
     pub(super) fn begin_wait(&mut self, call: WaitCall, peer: Address) {
         self.page.set_blocked(call, peer);

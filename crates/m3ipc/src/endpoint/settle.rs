@@ -100,6 +100,9 @@ impl Endpoint {
             return;
         };
         let Some(request) = claim.begin_settling() else { return };
+        // Behind the event of this death lie events that the event word has told already: the areas
+        // that the server has left. The daemon may have freed the answer's memory after them.
+        self.session.expect_events();
         let mut bytes = Vec::new();
         let mut end = Ok(None);
         if !request.is_send {

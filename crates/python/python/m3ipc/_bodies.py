@@ -133,11 +133,20 @@ def accept(endpoint: Any, source: int, data: bytes) -> tuple[Any, ...]:
             block = endpoint.accept(source, bytes.fromhex(name))
             found.append(arrays.of_claim(block, dtype, shape))
         except Error as error:
-            found.append(error)
+            found.append(_kept(error))
             break
         except Exception as error:  # whatever a peer's words do to json and numpy
             found.append(_broken(source, error))
     return tuple(found)
+
+
+def _kept(error: Error) -> Error:
+    """The exception without frames: one of them may have the message, and the message this.
+
+    The collector does not see into a message, so such a circle would keep its arrays for ever.
+    """
+    error.__traceback__ = error.__context__ = None
+    return error
 
 
 def _broken(source: int, cause: Exception) -> PeerBroke:

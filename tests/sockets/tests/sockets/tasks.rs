@@ -106,3 +106,30 @@ async fn fifty_tasks_talk_through_pollers() {
     }
     server.await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_go_on_after_the_drop_of_their_poller() {
+    let fixture = Fixture::new("dropped_poller");
+    let listener = AsyncListener::new(fixture.domain.listen(80, 64).unwrap()).unwrap();
+    let poller = AsyncPoller::new().unwrap();
+    let (domain, to) = (fixture.domain.clone(), fixture.at(0, 80));
+    let connected = tokio::task::spawn_blocking(move || domain.connect(to).unwrap());
+    let mut server = listener.accept_in(&poller).await.unwrap();
+    let mut client = AsyncStream::new_in(&poller, connected.await.unwrap()).unwrap();
+    drop(poller);
+    let echo = tokio::spawn(async move {
+        let mut bytes = vec![0; 100];
+        server.read_exact(&mut bytes).await.unwrap();
+        server.write_all(&bytes).await.unwrap();
+    });
+    // The task of the server waits before the bytes come.
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let sent = pattern(1, 100);
+    client.write_all(&sent).await.unwrap();
+    let mut got = vec![0; 100];
+    let answer = client.read_exact(&mut got);
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(60), answer).await;
+    answer.expect("the stream waits for ever").unwrap();
+    assert!(got == sent, "other bytes came back");
+    echo.await.unwrap();
+}
