@@ -34,6 +34,9 @@ pub struct Step {
     pub test: &'static str,
     /// Cells that take turns, one group per size.
     pub groups: Vec<Vec<Cell>>,
+    /// Whether the groups take turns too, because a promise compares their sizes: the host changes
+    /// during a run.
+    pub sizes_in_turn: bool,
     /// The work and its text.
     pub work: StepWork,
 }
@@ -62,12 +65,22 @@ impl Step {
         groups: Vec<Vec<Cell>>,
     ) -> Self {
         let groups = groups.into_iter().filter(|cells| !cells.is_empty()).collect();
-        Self { title, test, groups, work: StepWork::Rows(columns) }
+        Self { title, test, groups, sizes_in_turn: false, work: StepWork::Rows(columns) }
     }
 
     /// A step without cells.
     pub fn of_work(title: &str, test: &'static str, work: StepWork) -> Self {
-        Self { title: title.into(), test, groups: vec![], work }
+        Self { title: title.into(), test, groups: vec![], sizes_in_turn: false, work }
+    }
+
+    /// The same step with groups that take turns.
+    pub fn in_turn(self) -> Self {
+        Self { sizes_in_turn: true, ..self }
+    }
+
+    /// The cells that take turns, as one list for each turn of them.
+    pub fn turns(&self) -> Vec<Vec<Cell>> {
+        if self.sizes_in_turn { vec![self.groups.concat()] } else { self.groups.clone() }
     }
 
     /// The number of cells.

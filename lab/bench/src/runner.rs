@@ -74,11 +74,15 @@ pub fn run_step(
     let rounds = args.common.rounds();
     match step.work {
         StepWork::Rows(columns) => {
-            let mut groups = vec![];
-            for cells in &step.groups {
-                let found = measure(bench, step, cells, rounds, progress, results);
+            let (mut groups, mut found) = (vec![], vec![]);
+            for cells in step.turns() {
+                found.extend(measure(bench, step, &cells, rounds, progress, results));
                 let died = cells.iter().filter(|it| matches!(it.load.test, Test::Death { .. }));
                 died.for_each(|cell| cell.subject.tidy());
+            }
+            let mut found = found.into_iter();
+            for cells in &step.groups {
+                let found = found.by_ref().take(cells.len()).collect();
                 groups.extend(rows(step, cells, found));
             }
             let rows = || groups.iter().flatten();

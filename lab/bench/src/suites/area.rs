@@ -31,7 +31,7 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
     let title = "attach: memory of another process comes into this process, all pages";
     let mut steps = vec![step(Test::Attach, "attach", ATTACHES, attach, title)];
     let title = "hand-over: a block to another process and back, which is two hand-overs";
-    steps.push(step(Test::HandOver, "handover", BLOCKS, hand_over, title));
+    steps.push(step(Test::HandOver, "handover", BLOCKS, hand_over, title).in_turn());
     let title = "pool: the oldest of 1,000 blocks is freed, a new one allocated; sizes up to";
     steps.push(step(Test::Pool, "pool", BLOCKS, pool, title));
     if plan.lets(&[FRAGMENTATION]) && !plan.args.is_of_promises() {
@@ -39,4 +39,25 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
         steps.push(Step::of_work("fragmentation of areas", FRAGMENTATION, work));
     }
     steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::BenchArgs;
+    use crate::cpus::Cpus;
+    use crate::job::SuiteName;
+    use crate::subjects;
+
+    #[test]
+    fn every_size_of_a_hand_over_has_its_turn_in_each_round() {
+        let cpus = Cpus { first: 0, second: Some(1), allowed: 2 };
+        let args = BenchArgs::default();
+        let plan = Plan { args: &args, cpus, libraries: &[], has_phases: false };
+        let steps = steps(&plan, &subjects::all(SuiteName::Area));
+        let step = steps.iter().find(|step| step.test == "handover").unwrap();
+        let turns = step.turns();
+        assert_eq!((step.groups.len(), turns.len()), (6, 1));
+        assert_eq!(turns[0].len(), step.cells());
+    }
 }
