@@ -181,24 +181,14 @@ impl Server {
             if !self.sources.admit_user(connection) || connection.is_full {
                 return;
             }
-            let socket = &connection.socket;
-            let packet = match m3ipc_sys::receive_packet(socket, &mut buffer, false, false) {
-                Ok(packet) => packet,
-                Err(Errno::AGAIN | Errno::INTR) => return,
-                Err(_) => return self.close(token),
-            };
-            // A child that inherited the socket must not speak for its parent.
-            let is_foreign = packet.sender_pid != Some(connection.cred.pid);
-            if packet.bytes == 0 || packet.truncated || is_foreign {
-                return self.close(token);
-            }
-            match m3ipc_wire::decode::<Request>(&buffer[..packet.bytes]) {
+            let (pid, uid) = (connection.cred.pid, connection.cred.uid);
+            let Some(bytes) = self.take_packet(token, &mut buffer) else { return };
+            match m3ipc_wire::decode::<Request>(&buffer[..bytes]) {
                 Ok(request) => {
                     self.serve(token, request);
                     self.do_marked_work();
                 }
                 Err(malformed) => {
-                    let (pid, uid) = (connection.cred.pid, connection.cred.uid);
                     if crate::log::admits(uid) {
                         tracing::warn!(
                             pid, uid, %malformed, "a malformed request closes a connection"
@@ -208,6 +198,26 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// Takes the next packet of a connection, and returns its length. Closes the connection at its
+    /// end, or at a packet that its member must not send.
+    pub(crate) fn take_packet(&mut self, token: Token, buffer: &mut [u8]) -> Option<usize> {
+        let connection = self.connections.get(token)?;
+        match m3ipc_sys::receive_packet(&connection.socket, buffer, false, false) {
+            Err(Errno::AGAIN | Errno::INTR) => return None,
+            // A child that inherited the socket must not speak for its parent.
+            Ok(packet)
+                if packet.bytes != 0
+                    && !packet.truncated
+                    && packet.sender_pid == Some(connection.cred.pid) =>
+            {
+                return Some(packet.bytes);
+            }
+            Ok(_) | Err(_) => {}
+        }
+        self.close(token);
+        None
     }
 
     /// Fires the timers that are due now. Those that they set wait for the next turn, so that
@@ -229,6 +239,7 @@ impl Server {
             }
             // Other members wait for the pages, some of them in calls with short limits.
             Timer::Mapping(token, id) => {
+                self.take_mapped_notice(token);
                 let is_late = self.connections.get(token).is_some_and(|connection| {
                     connection.id == Some(id)
                         && connection.pages.as_ref().is_some_and(|pages| !pages.sealed)

@@ -53,6 +53,7 @@ fn changes_state(request: &Request) -> bool {
         | Request::VmFind(_)
         | Request::VmList
         | Request::Mapped
+        | Request::MappedNoReply
         | Request::Claim
         | Request::GetEndpoint(_)
         | Request::Await(_)

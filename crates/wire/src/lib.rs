@@ -41,7 +41,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 7 | control regions of pairs have bitmaps of pollers |
 /// | 8 | [`NodesRequest`], [`DaemonEvent::Lost`], held messages |
 /// | 9 | the nonce of [`Request::Bind`] |
-pub const VERSION: u32 = 9;
+/// | 10 | [`Request::MappedNoReply`] |
+pub const VERSION: u32 = 10;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

@@ -59,7 +59,7 @@ pub enum Request {
     /// All VMs. Reply: `Vms`.
     VmList,
     /// Binds the process or thread of this connection. Reply: `Bound`, with control page, status
-    /// page and ready bitmap. The bind counts after the reply to `Mapped`.
+    /// page and ready bitmap. The bind counts after `Mapped` or `MappedNoReply`.
     Bind {
         /// The VM.
         vm: i32,
@@ -218,4 +218,6 @@ pub enum Request {
     },
     /// A request of the proxy of the node.
     Nodes(NodesRequest),
+    /// As `Mapped`, by the owner of a new endpoint, which does not wait. No reply.
+    MappedNoReply,
 }

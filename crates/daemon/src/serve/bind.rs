@@ -3,6 +3,9 @@
 //! The owner maps its pages first and says so (`Mapped`). The daemon then seals the status page
 //! against any other writer. Only then may peers see it. A bind therefore takes effect at `Mapped`,
 //! and earlier requests for links wait for it.
+//!
+//! The owner of a new endpoint does not wait for the seal (`MappedNoReply`). Peers that learn of the
+//! endpoint from its owner find the notice in the owner's socket, if not the seal.
 
 use crate::quota::{Charge, Exceeded, Resource};
 use crate::server::Server;
@@ -14,7 +17,7 @@ use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_link::{CONTROL_PAGE_BYTES, ControlPageView, READY_BITMAP_BYTES, STATUS_BYTES};
 use m3ipc_sys::Errno;
-use m3ipc_wire::{BindKind, Reply};
+use m3ipc_wire::{BindKind, Reply, Request};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -27,6 +30,9 @@ const DESCRIPTORS_OF_ENDPOINT: u64 = 3;
 const MAPPINGS_OF_ENDPOINT: u64 = 2;
 /// Size of an endpoint's pages, in bytes.
 const BYTES_OF_ENDPOINT: u64 = (CONTROL_PAGE_BYTES + STATUS_BYTES + READY_BITMAP_BYTES) as u64;
+
+/// The connection is closed.
+struct Closed;
 
 /// New pages of an endpoint, and the descriptor of the control page.
 fn create_pages(
@@ -202,10 +208,55 @@ impl Server {
 
     /// The owner has mapped its pages: the bind takes effect.
     pub(super) fn mapped(&mut self, token: Token) {
-        let Some(connection) = self.connections.get_mut(token) else { return };
-        let (Some(id), Some(pages)) = (connection.id, connection.pages.as_mut()) else {
+        let Some(id) = self.owner_of_pages(token) else {
             let why = "the caller has no pages to map; bind it first";
             return self.refuse(token, Code::NotBind, why);
+        };
+        let Ok(is_first) = self.seal_pages(token) else { return };
+        // Ahead of the reply: the member then has all of them before its next receive looks.
+        self.send_pending_notifications(id);
+        self.reply_done(token);
+        self.begin_contacts(token, id, is_first);
+    }
+
+    /// The same for an owner that does not wait.
+    pub(super) fn mapped_no_reply(&mut self, token: Token) {
+        let Some(id) = self.owner_of_pages(token) else { return };
+        let Ok(is_first) = self.seal_pages(token) else { return };
+        self.send_pending_notifications(id);
+        self.record();
+        self.begin_contacts(token, id, is_first);
+    }
+
+    /// Serves the notice of an owner that has mapped its pages, if that waits in its socket. The
+    /// owner did not wait for an answer, and may have told others of its endpoint.
+    pub(crate) fn take_mapped_notice(&mut self, token: Token) {
+        let Some(connection) = self.connections.get(token) else { return };
+        if connection.is_full || connection.pages.as_ref().is_none_or(|pages| pages.sealed) {
+            return;
+        }
+        let notice = m3ipc_wire::encode(&Request::MappedNoReply);
+        let mut begin = [0; 16];
+        let next = m3ipc_sys::peek_packet(&connection.socket, &mut begin);
+        let is_notice = next == Ok(notice.len()) && begin.starts_with(&notice);
+        // A packet of another sender closes the connection.
+        if is_notice && self.take_packet(token, &mut begin).is_some() {
+            self.mapped_no_reply(token);
+        }
+    }
+
+    /// The endpoint of a connection, if the daemon has given its pages.
+    fn owner_of_pages(&self, token: Token) -> Option<MemberId> {
+        let connection = self.connections.get(token)?;
+        connection.id.filter(|_| connection.pages.is_some())
+    }
+
+    /// Seals the status page, and completes the waits for the endpoint. Returns whether the page
+    /// was not sealed before; an error means that the connection is closed.
+    fn seal_pages(&mut self, token: Token) -> Result<bool, Closed> {
+        let connection = self.connections.get_mut(token).ok_or(Closed)?;
+        let (Some(id), Some(pages)) = (connection.id, connection.pages.as_mut()) else {
+            return Err(Closed);
         };
         let is_first = !pages.sealed;
         if is_first {
@@ -215,18 +266,21 @@ impl Server {
                         %errno, "a status page cannot be sealed; its connection is closed"
                     );
                 }
-                return self.close(token);
+                self.close(token);
+                return Err(Closed);
             }
             pages.sealed = true;
             m3ipc_sys::pause_point("daemon.sealed");
         }
         let tickets = std::mem::take(&mut pages.tickets);
         self.complete_tickets(&tickets, id.address.0);
-        // Ahead of the reply: the member then has all of them before its next receive looks.
-        self.send_pending_notifications(id);
-        self.reply_done(token);
+        Ok(is_first)
+    }
+
+    /// Watches a new endpoint, and answers those that wait for it. This comes after the reply: it
+    /// wakes the watcher thread. A death before it is found by pidfd.
+    fn begin_contacts(&mut self, token: Token, id: MemberId, is_first: bool) {
         if is_first {
-            // After the reply: this wakes the watcher thread. A death before it is found by pidfd.
             self.watch_lock_of(token, id);
             self.trace_new_member(id);
             self.tell_proxy_bound(id);

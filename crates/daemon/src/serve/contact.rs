@@ -25,6 +25,7 @@ impl Server {
         if self.links.is_held(own, peer_id) {
             return self.reply(token, Reply::Known, Vec::new());
         }
+        self.look_for_notice(peer_id);
         let attached =
             self.connections.of_endpoint(peer_id).filter(|_| self.connections.is_attached(peer_id));
         let Some(other) = attached else {
@@ -42,6 +43,7 @@ impl Server {
     pub(super) fn contact_now(&mut self, token: Token, peer: Address) {
         let Some(own) = self.require_endpoint(token) else { return };
         let peer_id = MemberId::new(own.vm, peer);
+        self.look_for_notice(peer_id);
         let lives = self.node.lookup(own.vm, Some(own.address), peer).is_ok();
         let is_ready = self.links.is_held(own, peer_id) || self.connections.is_attached(peer_id);
         if lives && !is_ready {
@@ -52,6 +54,13 @@ impl Server {
             return self.refuse(token, Code::Again, why);
         }
         self.contact(token, peer);
+    }
+
+    /// Takes the notice of an endpoint that has mapped its pages, if it has sent one.
+    pub(super) fn look_for_notice(&mut self, id: MemberId) {
+        if let Some(token) = self.connections.of_endpoint(id) {
+            self.take_mapped_notice(token);
+        }
     }
 
     /// A contact by an endpoint that the earlier link never reached.

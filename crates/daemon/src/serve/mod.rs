@@ -38,6 +38,7 @@ impl Server {
         let has_answer = !matches!(
             request,
             Request::Left
+                | Request::MappedNoReply
                 | Request::CopyGateReady { .. }
                 | Request::Trace(TraceRequest::Mapped)
                 | Request::Area(AreaRequest::Orphaned { .. })
@@ -95,6 +96,7 @@ impl Server {
                 self.bind(token, cred, (vm, slot), kind, nonce)
             }
             Request::Mapped => self.mapped(token),
+            Request::MappedNoReply => self.mapped_no_reply(token),
             Request::BindOther { vm, pid, slot } => self.bind_other(token, cred, vm, pid, slot),
             Request::Claim => self.claim(token, cred),
             Request::Reattach { vm, address, tid } => {

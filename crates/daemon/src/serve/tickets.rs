@@ -29,6 +29,9 @@ impl Server {
             self.require_endpoint(token);
             return;
         };
+        if let (Ok(Wait::Already(address)), Some(own)) = (&wait, own) {
+            self.look_for_notice(MemberId::new(own.vm, *address));
+        }
         match wait {
             Ok(Wait::Already(address)) if self.is_usable(own, event, address) => {
                 self.reply_number(token, address.0);

@@ -58,7 +58,8 @@ pub(crate) fn bind_by(
     retry_on_daemon_death(|| {
         let (control, reply, fds) =
             Control::connect_asking(directory, IfAbsent::Revive, limit, request)?;
-        attach(control, &reply, fds, tid)
+        // A peer that asks for this endpoint lets the daemon read the notice first.
+        attach(control, &reply, fds, tid, |control| control.send(&Request::MappedNoReply))
     })
 }
 
@@ -93,7 +94,8 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
             Code::NotBind if deadline.no_wait => Code::TimedOut.into(),
             _ => fail,
         })?;
-        attach(control, &reply, fds, None)
+        // Notifications may wait for this endpoint: its first receive finds them.
+        attach(control, &reply, fds, None, |control| control.request(&Request::Mapped).map(drop))
     })
 }
 
@@ -130,14 +132,15 @@ fn attach(
     reply: &Reply,
     fds: Vec<OwnedFd>,
     tid: Option<i32>,
+    tell_mapped: impl FnOnce(&mut Control) -> Result<(), Fail>,
 ) -> Result<Endpoint, Fail> {
     let Reply::Bound { vm, vm_name, address, traps, copy_granted, max_copy_bytes } = reply else {
         return Err(unexpected());
     };
     let (control_page, page_set, liveness_lock) = map_pages(fds)?;
     m3ipc_sys::pause_point("client.pages_mapped");
-    // Wait for the reply: peers that learn of this endpoint from now on find it ready.
-    control.request(&Request::Mapped)?;
+    // Peers that learn of this endpoint from now on find it ready.
+    tell_mapped(&mut control)?;
     // The limit of the bind does not bound the calls of the endpoint.
     control.set_limit(RequestLimit::ANSWER);
     let address = Address(*address);
