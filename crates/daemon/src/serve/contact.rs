@@ -16,6 +16,8 @@ impl Server {
     pub(crate) fn contact(&mut self, token: Token, peer: Address) {
         let Some(own) = self.require_endpoint(token) else { return };
         let peer_id = MemberId::new(own.vm, peer);
+        // The look may close the peer's connection, so it comes before the lookup.
+        self.look_for_notice(peer_id);
         if let Err(error) = self.node.lookup(own.vm, Some(own.address), peer) {
             if self.is_unreachable(token, own.vm, peer) {
                 return;
@@ -25,7 +27,6 @@ impl Server {
         if self.links.is_held(own, peer_id) {
             return self.reply(token, Reply::Known, Vec::new());
         }
-        self.look_for_notice(peer_id);
         let attached =
             self.connections.of_endpoint(peer_id).filter(|_| self.connections.is_attached(peer_id));
         let Some(other) = attached else {
