@@ -88,6 +88,35 @@ void two_unseen_daemon(void)
     waitpid(child, NULL, 0);
 }
 
+/* A thread gets descriptors of its own: the socket's number is another one's there. */
+static void *apart(void *by_number)
+{
+    int ends[2];
+    if ((by_number ? (int)syscall(SYS_unshare, (long)CLONE_FILES) : unshare(CLONE_FILES)) != 0)
+        quit("unshare");
+    if (pipe(ends) != 0 || close(fd) != 0 || dup2(ends[1], fd) != fd
+        || write(fd, "no answer", 9) != 9)
+        quit("the thread's own pipe");
+    return NULL;
+}
+
+static void answer_apart(void *by_number)
+{
+    pthread_t thread;
+    int set = loop_set();
+    if (pthread_create(&thread, NULL, apart, by_number) != 0 || pthread_join(thread, NULL) != 0)
+        quit("the thread");
+    pid_t child = fork();
+    if (child == 0)
+        answer(&set);
+    end_of(child);
+}
+
+ASKS(unseen_apart)
+void two_unseen_apart(void) { answer_apart(NULL); }
+ASKS(unseen_apart_number)
+void two_unseen_apart_number(void) { answer_apart((void *)1); }
+
 /* The library's own dup2: the standard input is no stream any more. */
 void one_unseen_null(void)
 {
