@@ -31,6 +31,7 @@ pub mod lifecycle;
 pub mod memory;
 pub mod options;
 pub mod outcome;
+mod patience;
 pub mod pin;
 pub mod policy;
 mod pressure;

@@ -17,6 +17,7 @@ use crate::memory::layout::half;
 use crate::memory::lock::{self, Held, LockResult};
 use crate::memory::window::PairMemory;
 use crate::outcome::{KernelCall, Outcome};
+use crate::patience;
 use crate::pin::PinReason;
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
@@ -241,6 +242,7 @@ impl Sender<'_> {
             self.store(half::PINNED, half::AT_REST);
             self.switch_to_kernel();
             counters::count_pin(PinReason::Wakeups);
+            patience::note_rest();
         }
     }
 
