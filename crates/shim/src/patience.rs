@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 const RESTS: u32 = 4;
 /// The longest wait, in place of one call.
 const FACTOR_MAX: u32 = 1 << (2 * STEPS);
+/// Times that the wait becomes longer.
 const STEPS: u32 = 5;
 /// One connection in so many does not wait for longer.
 const PROBE: u32 = 16;
@@ -65,7 +66,8 @@ pub fn is_probe() -> bool {
 /// The calls that a connection makes at present in place of one, before it searches.
 #[inline]
 pub fn factor() -> u32 {
-    1 << (2 * (FRUITLESS.load(Ordering::Relaxed) / RESTS))
+    let steps = FRUITLESS.load(Ordering::Relaxed) / RESTS;
+    if steps < STEPS { 1 << (2 * steps) } else { FACTOR_MAX }
 }
 
 #[cfg(test)]
