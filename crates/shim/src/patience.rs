@@ -6,8 +6,8 @@
 //! row, up to [`FACTOR_MAX`]. One connection in [`PROBE`] searches as early as ever. Where a ring
 //! pays, all others follow at their next call: the number is asked at each call.
 //!
-//! A ring pays where a direction has all points for it (see `connection::wakeup_share`). A spin that
-//! found what it waited for pays, too: a direction at rest may gain by it.
+//! A ring pays where a direction has all points for it (see `connection::wakeup_share`). A spin
+//! that found what it waited for pays, too: a direction at rest may gain by it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

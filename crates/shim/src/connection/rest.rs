@@ -3,8 +3,8 @@
 //! A connection whose messages the kernel carries must cost what one without a ring costs. So a
 //! receive is the program's own call, as given ([`pass`]). It passes by only where the whole
 //! connection is out of its rings: the end of the stream has no other meaning then, and a later
-//! send asks the kernel. A send of the direction at rest takes no lock. A call that never ends (the thread was cancelled in it) keeps both
-//! directions in the kernel.
+//! send asks the kernel. A send of the direction at rest takes no lock. A call that never ends (the
+//! thread was cancelled in it) keeps both directions in the kernel.
 
 use super::idle_rings;
 use super::pairs::PairEnd;
