@@ -31,7 +31,6 @@ pub mod lifecycle;
 pub mod memory;
 pub mod options;
 pub mod outcome;
-mod patience;
 pub mod pin;
 pub mod policy;
 mod pressure;

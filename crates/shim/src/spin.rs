@@ -7,7 +7,6 @@
 //! for many sockets know differs too: the call knows the peer's CPU, the wait does not.
 
 use crate::counters::{self, Counter};
-use crate::patience;
 use crate::pressure;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
@@ -25,9 +24,6 @@ const YIELDS: u32 = 24;
 
 fn count(found: bool, took_ns: u64) {
     counters::add(if found { Counter::SpinHits } else { Counter::SpinMisses }, 1);
-    if found {
-        patience::note_spin_hit();
-    }
     if took_ns > 0 {
         counters::add(Counter::SpinNs, took_ns);
     }

@@ -17,7 +17,6 @@ use crate::memory::layout::half;
 use crate::memory::lock::{self, Held, LockResult};
 use crate::memory::window::PairMemory;
 use crate::outcome::{KernelCall, Outcome};
-use crate::patience;
 use crate::pin::PinReason;
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
@@ -242,7 +241,6 @@ impl Sender<'_> {
             self.store(half::PINNED, half::AT_REST);
             self.switch_to_kernel();
             counters::count_pin(PinReason::Wakeups);
-            patience::note_rest();
         }
     }
 

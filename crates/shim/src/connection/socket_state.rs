@@ -31,7 +31,6 @@ use crate::memory::layout::half;
 use crate::memory::lock::{self, Deadline};
 use crate::memory::user_directory::UserDirectory;
 use crate::memory::window::Window;
-use crate::patience;
 use crate::process::{forks, limits};
 use crate::protocol::HalfView;
 use crate::settings;
@@ -114,19 +113,6 @@ pub struct Search {
     pub cookie: AtomicU64,
     /// Not 0: a receive of an UNSEEN socket had room for control data.
     pub had_control: AtomicU32,
-    /// Not 0: the search waits no longer where rings do not pay, see [`patience`].
-    pub is_probe: AtomicU32,
-}
-
-impl Search {
-    /// Whether so many calls are too few for a search.
-    #[inline]
-    pub fn is_early(&self, calls: u32) -> bool {
-        let next = self.next.load(Ordering::Relaxed);
-        calls < next
-            || (self.is_probe.load(Ordering::Relaxed) == 0
-                && calls < next.saturating_mul(patience::factor()))
-    }
 }
 
 /// The gaps between attempts of the first switch to the ring, which ask the kernel.
@@ -178,7 +164,6 @@ const fn empty() -> SocketState {
             searches: word32(),
             cookie: word64(),
             had_control: word32(),
-            is_probe: word32(),
         },
         in_kernel: [const { word64() }; 2],
         window: Window::new(),
@@ -294,7 +279,6 @@ impl SocketState {
         self.search.next.store(upgrade_after, Ordering::Relaxed);
         self.search.cookie.store(0, Ordering::Relaxed);
         self.search.had_control.store(0, Ordering::Relaxed);
-        self.search.is_probe.store(u32::from(patience::is_probe()), Ordering::Relaxed);
         self.progress[0].store(u64::MAX, Ordering::Relaxed);
         self.progress[1].store(0, Ordering::Relaxed);
         self.progress[2].store(seen_ends::count(), Ordering::Relaxed);
@@ -378,7 +362,7 @@ impl SocketState {
     pub(super) fn is_due(&self) -> bool {
         let is_old = || {
             let calls = self.search.calls.load(Ordering::Relaxed);
-            !self.search.is_early(calls)
+            calls >= self.search.next.load(Ordering::Relaxed)
         };
         self.phase() == phase::UNSEEN && (is_old() || !self.is_sole())
     }

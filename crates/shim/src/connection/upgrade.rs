@@ -33,7 +33,7 @@ const SEARCHES_MAX: u32 = 8;
 /// once, because bytes may go through its rings already.
 pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
     let calls = state.search.calls.fetch_add(1, Ordering::Relaxed);
-    let is_early = state.search.is_early(calls);
+    let is_early = calls < state.search.next.load(Ordering::Relaxed);
     // Most connections end before a pair pays.
     if is_early && state.is_sole() {
         return false;
@@ -47,7 +47,7 @@ pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
 
 fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory, calls: u32) -> bool {
     let search = &state.search;
-    let is_early = search.is_early(calls);
+    let is_early = calls < search.next.load(Ordering::Relaxed);
     if find_known(state, fd, directory) {
         return true;
     }

@@ -13,7 +13,6 @@
 //!
 //! The count of wakeup bytes comes from shared memory, and may have any value.
 
-use crate::patience;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Points against the ring, with which a direction rests.
@@ -92,7 +91,6 @@ impl WakeupShare {
         self.balance.store(balance, Ordering::Relaxed);
         if balance == -FOR_MAX {
             self.last.store(0, Ordering::Relaxed);
-            patience::note_gain();
         }
         let rests = balance >= AGAINST;
         if rests {

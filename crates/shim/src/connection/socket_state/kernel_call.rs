@@ -6,7 +6,6 @@ use crate::counters::{self, Counter};
 use crate::kernel::Errno;
 use crate::memory::layout::half;
 use crate::outcome::{KernelCall, Outcome};
-use crate::patience;
 use crate::protocol::{HalfView, pass};
 use core::sync::atomic::Ordering;
 
@@ -51,9 +50,7 @@ impl KernelCall {
                 state.note_received(result);
             }
             if ended.is_ok() && bytes >= BYTES_OF_CALL {
-                // Large messages gain all the same.
                 let more = u32::try_from(bytes / BYTES_OF_CALL).unwrap_or(u32::MAX >> 8);
-                let more = more.saturating_mul(patience::factor());
                 state.search.calls.fetch_add(more, Ordering::Relaxed);
             }
             return;
