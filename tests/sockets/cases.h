@@ -48,7 +48,7 @@ BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error); BOTH(odd_full)
 BOTH(odd_rights);
 BOTH(unseen_backtrace); BOTH(unseen_file); BOTH(unseen_submit); BOTH(unseen_option);
 BOTH(unseen_clone); BOTH(unseen_number); BOTH(unseen_daemon); BOTH(unseen_null);
-BOTH(unseen_terminal);
+BOTH(unseen_terminal); BOTH(unseen_apart); BOTH(unseen_apart_number);
 BOTH(unseen_both); BOTH(unseen_stack); BOTH(unseen_jump);
 void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
 BOTH(rare_zero_copy); BOTH(rare_control); BOTH(rare_many); BOTH(rare_numbers);
@@ -133,7 +133,8 @@ const struct made cases[] = {
     { "unseen_inherited", one_unseen_inherited, nothing, 2 },
     { "unseen_size", one_unseen_size, nothing, 2 },
     CASE(unseen_clone), CASE(unseen_number), CASE(unseen_daemon), CASE(unseen_null),
-    CASE(unseen_terminal), CASE(unseen_both), CASE(unseen_stack),
+    CASE(unseen_terminal), CASE(unseen_apart), CASE(unseen_apart_number), CASE(unseen_both),
+    CASE(unseen_stack),
     { "unseen_stack_new", one_unseen_stack, two_unseen_stack, 1 },
     CASE(unseen_jump),
     CASE(rare_zero_copy), CASE(rare_control), CASE(rare_many), CASE(rare_numbers),

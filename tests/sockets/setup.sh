@@ -27,9 +27,12 @@ export M3_RUNTIME_DIR TMPDIR
 mkdir -m 700 "$work/run"
 
 # A counter of a file of counters, by its index. Index 0 counts the bytes through rings, 4 the
-# overflows, 28 and 29 the pins with the reasons `bulk` and `wakeups`.
+# overflows, 28 and 29 the pins with the reasons `bulk` and `wakeups`. The first 13 have a row for
+# each of 16 CPUs: the first row with the pins behind it, the others from byte 896 on.
 counter() {
-    od -An -t u8 -j $((520 + 8 * $2)) -N 8 "$1" | tr -d ' '
+    od -An -v -t u8 -w8 "$1" | awk -v at="$2" '
+        NR == 66 + at || (at < 13 && NR > 112 && NR <= 352 && (NR - 113) % 16 == at) { sum += $1 }
+        END { printf "%.0f\n", sum }'
 }
 
 # The last line of a script, and its exit code.

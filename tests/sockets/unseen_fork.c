@@ -9,17 +9,21 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-/* Answers questions by a loop over a set that was made before. */
-static int answer(void *given)
+/* Whether 200 questions were answered by a loop over a set that was made before. */
+static int answered(int set)
 {
     struct epoll_event event;
     char word[16];
-    int set = *(int *)given;
     for (int turn = 0; turn < 200; turn++)
         if (epoll_wait(set, &event, 1, -1) != 1 || recv(fd, word, 8, MSG_WAITALL) != 8
             || memcmp(word, "question", 8) != 0 || write(fd, "answered", 8) != 8)
-            _exit(9);
-    _exit(7);
+            return 0;
+    return 1;
+}
+
+static int answer(void *given)
+{
+    _exit(answered(*(int *)given) ? 7 : 9);
 }
 
 static int loop_set(void)
@@ -87,6 +91,32 @@ void two_unseen_daemon(void)
     }
     waitpid(child, NULL, 0);
 }
+
+/* A thread gets descriptors of its own: the socket's number is another one's there. */
+static void *apart(void *by_number)
+{
+    int ends[2];
+    if ((by_number ? (int)syscall(SYS_unshare, (long)CLONE_FILES) : unshare(CLONE_FILES)) != 0)
+        quit("unshare");
+    if (pipe(ends) != 0 || close(fd) != 0 || dup2(ends[1], fd) != fd
+        || write(fd, "no answer", 9) != 9)
+        quit("the thread's own pipe");
+    return NULL;
+}
+
+static void answer_apart(void *by_number)
+{
+    pthread_t thread;
+    int set = loop_set();
+    if (pthread_create(&thread, NULL, apart, by_number) != 0 || pthread_join(thread, NULL) != 0)
+        quit("the thread");
+    say("answered: %d", answered(set));
+}
+
+ASKS(unseen_apart)
+void two_unseen_apart(void) { answer_apart(NULL); }
+ASKS(unseen_apart_number)
+void two_unseen_apart_number(void) { answer_apart((void *)1); }
 
 /* The library's own dup2: the standard input is no stream any more. */
 void one_unseen_null(void)

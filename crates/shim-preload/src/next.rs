@@ -227,6 +227,7 @@ functions! {
     ) -> c_int;
     posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, to: c_int) -> c_int;
     prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int;
+    unshare(flags: c_int) -> c_int;
     system(command: *const c_char) -> c_int;
     popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
     wordexp(words: *const c_char, into: *mut c_void, flags: c_int) -> c_int;

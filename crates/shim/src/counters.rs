@@ -5,6 +5,9 @@
 //! moves the counters to a page of it: other programs can then read them during and after the life
 //! of the process. Children by fork go on counting in the same page.
 //!
+//! Each CPU has a row of counters, so that processes and threads on several CPUs take no cache line
+//! from each other. A reader adds the rows up.
+//!
 //! # Safety
 //! The page is mapped for good, so a reference into it is valid for ever. Everything in it is
 //! atomic, and any bits are valid.
@@ -70,6 +73,10 @@ pub const NAMES: [&str; COUNTERS] = [
     "spin_misses",
 ];
 
+/// Rows of counters beside the first one: a row for each CPU, as far as they go.
+pub const ROWS: usize = 15;
+/// Words of a row: whole cache lines.
+const ROW_WORDS: usize = 16;
 /// Counters of pins by reason: [`PinReason`] is the index.
 pub const REASONS: usize = 32;
 
@@ -84,14 +91,23 @@ pub struct Page {
     pub magic: AtomicU64,
     /// Processes that count here, as [`process_word`] encodes them; 0 is a free entry.
     pub processes: [AtomicU64; PROCESSES_MAX],
-    /// The counters, by [`Counter`].
+    /// The counters, by [`Counter`]: the first row.
     pub counts: [AtomicU64; COUNTERS],
     /// Pins by reason.
     pub pins: [AtomicU64; REASONS],
+    /// The other rows of counters.
+    pub rows: [Row; ROWS],
 }
 
+/// The counters of a CPU, by [`Counter`].
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Row([AtomicU64; ROW_WORDS]);
+
+const _: () = assert!(COUNTERS <= ROW_WORDS);
+
 /// The first word of a page; its last digit is the version.
-pub const MAGIC: u64 = 0x6d33_736f_636b_0003;
+pub const MAGIC: u64 = 0x6d33_736f_636b_0004;
 
 /// Bytes of a page's file.
 pub const PAGE_BYTES: usize = 4096;
@@ -118,6 +134,7 @@ const fn empty_page() -> Page {
         processes: [const { AtomicU64::new(0) }; PROCESSES_MAX],
         counts: [const { AtomicU64::new(0) }; COUNTERS],
         pins: [const { AtomicU64::new(0) }; REASONS],
+        rows: [const { Row([const { AtomicU64::new(0) }; ROW_WORDS]) }; ROWS],
     }
 }
 
@@ -153,7 +170,9 @@ pub fn share(path: &CStr) {
     let shared = at.cast::<Page>();
     // SAFETY: a new mapping of a whole page, aligned, which is never taken back.
     let to = unsafe { &*shared };
-    for (from, to) in OWN.counts.iter().zip(&to.counts).chain(OWN.pins.iter().zip(&to.pins)) {
+    let rows = OWN.rows.iter().zip(&to.rows).flat_map(|(from, to)| from.0.iter().zip(&to.0));
+    let first = OWN.counts.iter().zip(&to.counts).chain(OWN.pins.iter().zip(&to.pins));
+    for (from, to) in first.chain(rows) {
         to.fetch_add(from.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
     SHARED.store(shared, Ordering::Release);
@@ -202,7 +221,13 @@ impl Page {
 
 /// Adds to a counter.
 pub fn add(counter: Counter, amount: u64) {
-    page().counts[counter as usize].fetch_add(amount, Ordering::Relaxed);
+    let page = page();
+    let row = m3ipc_sys::current_cpu() as usize % (ROWS + 1);
+    let count = match page.rows.get(row.wrapping_sub(1)) {
+        Some(row) => &row.0[counter as usize],
+        None => &page.counts[counter as usize],
+    };
+    count.fetch_add(amount, Ordering::Relaxed);
 }
 
 /// Counts a pin and its reason.
@@ -216,7 +241,9 @@ pub fn count_pin(reason: PinReason) {
 /// The value of a counter of this process.
 #[must_use]
 pub fn read(counter: Counter) -> u64 {
-    page().counts[counter as usize].load(Ordering::Relaxed)
+    let (page, at) = (page(), counter as usize);
+    let rows = page.rows.iter().map(|row| &row.0[at]);
+    rows.chain([&page.counts[at]]).map(|count| count.load(Ordering::Relaxed)).sum()
 }
 
 /// The pins of this process with a reason.
@@ -250,6 +277,12 @@ impl Snapshot {
         for count in snapshot.counts.iter_mut().chain(&mut snapshot.pins) {
             *count = words.next()?;
         }
+        let rows = bytes.get(core::mem::offset_of!(Page, rows)..size_of::<Page>())?;
+        for (at, word) in rows.chunks_exact(8).enumerate() {
+            if let Some(count) = snapshot.counts.get_mut(at % ROW_WORDS) {
+                *count = count.wrapping_add(u64::from_ne_bytes(word.try_into().ok()?));
+            }
+        }
         Some(snapshot)
     }
 
@@ -281,8 +314,10 @@ mod tests {
         let mut bytes = Snapshot::empty_page(word);
         let at = core::mem::offset_of!(Page, counts) + 8 * Counter::Overflows as usize;
         bytes[at] = 7;
+        let row = core::mem::offset_of!(Page, rows) + 8 * ROW_WORDS * (ROWS - 1);
+        bytes[row + 8 * Counter::Overflows as usize] = 5;
         let read = Snapshot::of(&bytes).unwrap();
-        assert_eq!((read.processes.clone(), read.read(Counter::Overflows)), (vec![word], 7));
+        assert_eq!((read.processes.clone(), read.read(Counter::Overflows)), (vec![word], 12));
         assert_eq!(Snapshot::of(&bytes[..100]), None);
         assert_eq!(Snapshot::of(&[0; PAGE_BYTES]), None);
     }

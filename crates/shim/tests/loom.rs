@@ -10,15 +10,18 @@
 //! ```
 #![allow(clippy::unwrap_used)]
 
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
+mod loom_words;
+
+use core::sync::atomic::Ordering;
 use loom::sync::{Arc, Mutex};
+use loom_words::{AnyWord, Word};
 use m3ipc_link::Word64;
 use m3ipc_shim::kernel::Errno;
 use m3ipc_shim::memory::layout::half;
 use m3ipc_shim::protocol::publish::{SendPort, publish};
 use m3ipc_shim::protocol::pull::{Attempt, ReceivePort, attempt};
 use m3ipc_shim::protocol::settle::{WakeupPort, disarm};
-use m3ipc_shim::protocol::{Corrupt, CountingWord, HalfView, RingState, armed, pass};
+use m3ipc_shim::protocol::{Corrupt, HalfView, RingState, armed, pass};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,112 +36,6 @@ const SLOT: u64 = 1;
 /// The bit of that slot, and the generation of its armed poller.
 const BIT: u64 = 1;
 const GENERATION: u64 = 5;
-
-/// A word of the checker; `fenced` says whether its fences count.
-struct Word {
-    value: AtomicU64,
-    fenced: bool,
-}
-
-impl Word {
-    fn new(value: u64, fenced: bool) -> Self {
-        Self { value: AtomicU64::new(value), fenced }
-    }
-}
-
-impl Word64 for Word {
-    fn load(&self, order: Ordering) -> u64 {
-        self.value.load(order)
-    }
-    fn store(&self, value: u64, order: Ordering) {
-        self.value.store(value, order);
-    }
-    fn swap(&self, value: u64, order: Ordering) -> u64 {
-        self.value.swap(value, order)
-    }
-    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-        self.value.fetch_or(bits, order)
-    }
-    fn fetch_add(&self, number: u64, order: Ordering) -> u64 {
-        self.value.fetch_add(number, order)
-    }
-    fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
-        self.value.compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
-    }
-    fn fence_after_update(&self) {
-        if self.fenced {
-            fence(Ordering::SeqCst);
-        }
-    }
-}
-
-/// A word that both threads use in turn without an order of its own: the checker need not try all
-/// its interleavings.
-enum AnyWord {
-    Checked(Word),
-    Plain(core::sync::atomic::AtomicU64),
-}
-
-impl Word64 for AnyWord {
-    fn load(&self, order: Ordering) -> u64 {
-        match self {
-            Self::Checked(word) => word.load(order),
-            Self::Plain(word) => word.load(Ordering::SeqCst),
-        }
-    }
-    fn store(&self, value: u64, order: Ordering) {
-        match self {
-            Self::Checked(word) => word.store(value, order),
-            Self::Plain(word) => word.store(value, Ordering::SeqCst),
-        }
-    }
-    fn swap(&self, value: u64, order: Ordering) -> u64 {
-        match self {
-            Self::Checked(word) => word.swap(value, order),
-            Self::Plain(word) => word.swap(value, Ordering::SeqCst),
-        }
-    }
-    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-        match self {
-            Self::Checked(word) => word.fetch_or(bits, order),
-            Self::Plain(word) => word.fetch_or(bits, Ordering::SeqCst),
-        }
-    }
-    fn fetch_add(&self, number: u64, order: Ordering) -> u64 {
-        match self {
-            Self::Checked(word) => word.fetch_add(number, order),
-            Self::Plain(word) => word.fetch_add(number, Ordering::SeqCst),
-        }
-    }
-    fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
-        match self {
-            Self::Checked(word) => word.compare_exchange(old, new),
-            Self::Plain(word) => {
-                word.compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
-            }
-        }
-    }
-    fn fence_after_update(&self) {
-        if let Self::Checked(word) = self {
-            word.fence_after_update();
-        }
-    }
-}
-
-impl CountingWord for AnyWord {
-    fn add(&self, amount: u64) {
-        match self {
-            Self::Checked(word) => drop(word.value.fetch_add(amount, Ordering::AcqRel)),
-            Self::Plain(word) => drop(word.fetch_add(amount, Ordering::AcqRel)),
-        }
-    }
-    fn subtract(&self, amount: u64) {
-        match self {
-            Self::Checked(word) => drop(word.value.fetch_sub(amount, Ordering::AcqRel)),
-            Self::Plain(word) => drop(word.fetch_sub(amount, Ordering::AcqRel)),
-        }
-    }
-}
 
 /// Words that carry an order between sender and receiver in each model.
 const CHECKED: [usize; 4] = [half::TAIL, half::SUPPRESSION, half::WAKEUPS, half::PUBLISHING];
@@ -586,4 +483,29 @@ fn a_receive_past_the_ring_takes_no_wakeup_byte() {
 #[test]
 fn without_fences_a_receive_past_the_ring_takes_a_wakeup_byte() {
     assert!(fails(|| switch_and_pass(false)), "the model holds without its fences");
+}
+
+/// A send at rest without the lock, while another thread ends the rest under the lock: it finds
+/// the send, or the send finds no rest.
+fn send_and_end_of_rest(fenced: bool) {
+    check(move || {
+        let direction = Direction::new(fenced, 0, &[half::PINNED, half::SENDING]);
+        direction.store(half::SWITCHES, 2);
+        direction.store(half::PINNED, half::AT_REST);
+        let sender = Arc::clone(&direction);
+        let sends = loom::thread::spawn(move || pass::begin_send(&*sender));
+        pass::end_rest(&*direction);
+        let may_switch = direction.load(half::SENDING) == 0;
+        assert!(!(sends.join().unwrap() && may_switch));
+    });
+}
+
+#[test]
+fn the_end_of_a_rest_finds_a_send_without_the_lock() {
+    send_and_end_of_rest(true);
+}
+
+#[test]
+fn without_fences_the_end_of_a_rest_misses_a_send() {
+    assert!(fails(|| send_and_end_of_rest(false)), "the model holds without its fences");
 }

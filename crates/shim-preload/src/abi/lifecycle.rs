@@ -4,12 +4,14 @@
 //! Addresses and pairs of descriptors are the program's, valid as the manual page demands.
 #![allow(unsafe_code)]
 
+use super::limits::parting;
 use super::{errno, stdio};
 use crate::next;
 use core::ffi::{c_int, c_uint};
 use libc::{sockaddr, socklen_t};
 use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::lifecycle;
+use m3ipc_shim::process::limits;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -208,12 +210,18 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    const CLOSE_RANGE_UNSHARE: c_int = 2;
     const CLOSE_RANGE_CLOEXEC: c_int = 4;
+    let parts = flags & CLOSE_RANGE_UNSHARE != 0;
+    // SAFETY: close_range(2) takes integers.
+    let real = || unsafe { next::close_range(first, last, flags) };
+    if parts && !limits::is_single_threaded() {
+        return parting(parts, real, |result| *result != 0);
+    }
     if flags & CLOSE_RANGE_CLOEXEC == 0 && first <= last {
         lifecycle::closing_range(first as usize, last as usize);
     }
-    // SAFETY: close_range(2) takes integers.
-    unsafe { next::close_range(first, last, flags) }
+    real()
 }
 
 #[unsafe(no_mangle)]

@@ -1,4 +1,5 @@
-//! Calls by which a program limits its own system calls.
+//! Calls by which a program limits its own system calls, or by which a thread gets descriptors of
+//! its own: the library turns itself off before both.
 //!
 //! # Safety
 //! All arguments go on to the C library or the kernel unchanged.
@@ -7,6 +8,8 @@
 use super::errno;
 use crate::next;
 use core::ffi::{c_int, c_long};
+use m3ipc_shim::process::apart;
+use m3ipc_shim::process::limits::is_single_threaded;
 use m3ipc_shim::{kernel, sandbox};
 
 /// `SECCOMP_SET_MODE_STRICT` and `SECCOMP_SET_MODE_FILTER`
@@ -38,6 +41,32 @@ pub unsafe extern "C-unwind" fn prctl(
     // SAFETY: the program keeps the contract of prctl(2).
     let real = || unsafe { next::prctl(option, a, b, c, d) };
     if limits(option, a, b) { limiting(real, |result| *result != 0) } else { real() }
+}
+
+/// Makes a call that gives the calling thread descriptors of its own: one number then stands for
+/// two sockets. With one thread alone it changes nothing. The sockets of all threads return to the
+/// kernel; the bytes of rings are left to the other threads.
+pub fn parting<T>(parts: bool, call: impl FnOnce() -> T, failed: impl Fn(&T) -> bool) -> T {
+    if !parts || is_single_threaded() {
+        return call();
+    }
+    limiting(
+        || {
+            let result = call();
+            if !failed(&result) {
+                apart::note();
+            }
+            result
+        },
+        &failed,
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unshare(flags: c_int) -> c_int {
+    // SAFETY: unshare(2) takes an integer.
+    let real = || unsafe { next::unshare(flags) };
+    parting(flags & libc::CLONE_FILES != 0, real, |result| *result != 0)
 }
 
 /// `prctl` or `seccomp` by number.

@@ -93,6 +93,7 @@ fn has_name(number: c_long) -> bool {
             | SYS_rt_sigaction
             | SYS_prctl
             | SYS_seccomp
+            | libc::SYS_unshare
             | SYS_execveat
             | SYS_io_submit
     )
@@ -222,6 +223,7 @@ unsafe fn by_name_small(number: c_long, [a, b, c, d, e]: [usize; 5]) -> Option<c
             SYS_execve => exec::execve(pointer(a), pointer(b), pointer(c)),
             SYS_execveat => exec::execveat(int(a), pointer(b), pointer(c), pointer(d), int(e)),
             SYS_pidfd_getfd => lifecycle::pidfd_getfd(int(a), int(b), uint(c)),
+            libc::SYS_unshare => limits::unshare(int(a)),
             _ => return None,
         }
     };

@@ -84,18 +84,25 @@ pub(super) fn end_all() -> bool {
 /// the same number, may have left them.
 fn release_all(pollers: OwnPollers) {
     for poller in 0..POLLERS_MAX {
-        let state = pollers.word(poller * POLLER_BYTES + STATE);
+        let state = pollers.word(words_of(poller) + STATE);
         let seen = state.load(Ordering::Relaxed);
         // A new file must not repeat the generations of a removed one.
         let last =
             if seen == 0 { m3ipc_sys::monotonic_ns() >> 10 } else { seen >> GENERATION_SHIFT };
         state.store(awake(next_generation(last)), Ordering::SeqCst);
-        pollers.word(poller * POLLER_BYTES + USED).store(0, Ordering::Relaxed);
+        pollers.word(words_of(poller) + USED).store(0, Ordering::Relaxed);
     }
 }
 
 fn next_generation(generation: u64) -> u64 {
     generation.wrapping_add(1) & GENERATION_MASK
+}
+
+/// The offset of a poller's words. The first pollers of a process have a cache line each: the
+/// threads of a program that have a set each write them at every sleep.
+fn words_of(poller: usize) -> usize {
+    const HALF: usize = POLLERS_MAX / 2;
+    (poller % HALF) * 2 * POLLER_BYTES + poller / HALF * POLLER_BYTES
 }
 
 fn poller_of(word: u64) -> usize {
@@ -113,20 +120,20 @@ impl ArmedPoller {
         let pollers = own()?;
         let pid = u64::from(process::id().unsigned_abs()) & PROCESS_MASK;
         let is_free = |poller: &usize| {
-            let used = pollers.word(poller * POLLER_BYTES + USED);
+            let used = pollers.word(words_of(*poller) + USED);
             used.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
         let poller = (0..POLLERS_MAX).find(is_free)?;
         if pollers.reserve_bits(poller).is_err() {
-            pollers.word(poller * POLLER_BYTES + USED).store(0, Ordering::Release);
+            pollers.word(words_of(poller) + USED).store(0, Ordering::Release);
             return None;
         }
         for at in 0..BIT_WORDS {
             pollers.bits(poller, at).store(0, Ordering::Relaxed);
         }
         // A sender that still names the last use finds another generation.
-        pollers.word(poller * POLLER_BYTES + GATHERS).store(0, Ordering::SeqCst);
-        let state = pollers.word(poller * POLLER_BYTES + STATE);
+        pollers.word(words_of(poller) + GATHERS).store(0, Ordering::SeqCst);
+        let state = pollers.word(words_of(poller) + STATE);
         let generation = next_generation(state.load(Ordering::Relaxed) >> GENERATION_SHIFT);
         state.store(awake(generation), Ordering::SeqCst);
         let word = generation << OWN_GENERATION_SHIFT
@@ -158,7 +165,7 @@ impl ArmedPoller {
     }
 
     fn word_at(self, at: usize) -> Option<&'static AtomicU64> {
-        Some(OWN.get()?.word(poller_of(self.0) * POLLER_BYTES + at))
+        Some(OWN.get()?.word(words_of(poller_of(self.0)) + at))
     }
 
     fn bits(self, word: usize) -> Option<&'static AtomicU64> {
@@ -277,7 +284,7 @@ impl PeerPoller {
         let poller = poller_of(slot_word);
         armed::offer(
             memory.peer_bits(poller, slot),
-            memory.peer_word(poller * POLLER_BYTES + STATE),
+            memory.peer_word(words_of(poller) + STATE),
             1 << (slot % 64),
             slot_word >> OWN_GENERATION_SHIFT,
             stamp,
@@ -293,7 +300,7 @@ impl PeerPoller {
         if !is_mapped && !self.map(memory, slot_word) {
             return false;
         }
-        let state = memory.peer_word(poller_of(slot_word) * POLLER_BYTES + STATE);
+        let state = memory.peer_word(words_of(poller_of(slot_word)) + STATE);
         state.load(Ordering::Acquire) == awake(slot_word >> OWN_GENERATION_SHIFT)
     }
 
@@ -302,7 +309,7 @@ impl PeerPoller {
     #[must_use]
     pub fn is_delivered(&self, memory: PairMemory, slot_word: u64) -> bool {
         let Some((bits, bit)) = self.bit(memory, slot_word) else { return true };
-        let gathers = memory.peer_word(poller_of(slot_word) * POLLER_BYTES + GATHERS);
+        let gathers = memory.peer_word(words_of(poller_of(slot_word)) + GATHERS);
         armed::is_delivered(bits, gathers, bit)
     }
 

@@ -43,16 +43,16 @@ impl PastRingThread {
     #[inline]
     pub(super) fn begin(&self) {
         if self.word.load(Ordering::Relaxed) == 0 {
-            let _ = self.word.compare_exchange(0, own(), Ordering::Relaxed, Ordering::Relaxed);
+            self.word.store(own(), Ordering::Relaxed);
         }
     }
 
     /// This thread ends such a receive.
     #[inline]
     pub(super) fn end(&self) {
-        let own = own();
-        if self.word.load(Ordering::Relaxed) == own {
-            let _ = self.word.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed);
+        // No other thread writes in place of this one.
+        if self.word.load(Ordering::Relaxed) == own() {
+            self.word.store(0, Ordering::Relaxed);
         }
     }
 

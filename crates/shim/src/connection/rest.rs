@@ -3,9 +3,10 @@
 //! A connection whose messages the kernel carries must cost what one without a ring costs. So a
 //! receive is the program's own call, as given ([`pass`]). It passes by only where the whole
 //! connection is out of its rings: the end of the stream has no other meaning then, and a later
-//! send asks the kernel. A call that never ends (the thread was cancelled in it) keeps both
-//! directions in the kernel.
+//! send asks the kernel. A send of the direction at rest takes no lock. A call that never ends (the
+//! thread was cancelled in it) keeps both directions in the kernel.
 
+use super::idle_rings;
 use super::pairs::PairEnd;
 use super::ring_half::{Direction, RingHalf};
 use super::socket_state::{SocketState, half_of};
@@ -28,7 +29,7 @@ pub fn is_over(state: &SocketState, fd: RawFd, half: &RingHalf) -> bool {
     state.share.begin(half.load(half::WAKEUPS));
     half.store(half::REASON, 0);
     half.add(half::RETURNS, 1);
-    half.store(half::PINNED, 0);
+    pass::end_rest(half);
     true
 }
 
@@ -52,4 +53,16 @@ pub fn begin_receive(state: &SocketState, end: PairEnd, by_message: bool) -> boo
         return false;
     }
     pass::begin(&half, &sending)
+}
+
+/// Begins a send of a direction at rest, without its lock; whether the program's own call is right.
+/// The call that ends the rest, and every send of another direction, goes through the library.
+#[inline]
+pub fn begin_send(state: &SocketState, half: &RingHalf) -> bool {
+    let begins =
+        half.load(half::PINNED) == half::AT_REST && state.share.passes() && pass::begin_send(half);
+    if begins {
+        idle_rings::look_in_send();
+    }
+    begins
 }

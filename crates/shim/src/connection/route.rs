@@ -5,14 +5,16 @@ use super::ring_half::RingHalf;
 use crate::memory::layout::half;
 use crate::memory::lock;
 use crate::protocol::{HalfView, pass};
+use core::sync::atomic::Ordering;
 
 /// Switches a direction to its ring before a receive that spins, under the receiver's lock: the
 /// sender then needs no system call. Nothing of the direction may be in the kernel, or on its way.
 pub fn switch_for_spin(half: &RingHalf, end: PairEnd) {
     let is_idle = || {
         half.load(half::ATTACHED) == 1
-            && half.load(half::PINNED) == 0
-            && half.load(half::SENDING) == 0
+            // SeqCst: pairs with `pass::begin_send`, which counts before it reads the mark.
+            && half.word(half::PINNED).load(Ordering::SeqCst) == 0
+            && half.word(half::SENDING).load(Ordering::SeqCst) == 0
             && half.load(half::KERNEL) == half.load(half::KERNEL_TAKEN)
     };
     if !half.has_ring() || !is_idle() {

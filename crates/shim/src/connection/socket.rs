@@ -10,6 +10,7 @@ mod past_ring;
 use super::address::SocketName;
 use super::armed_poller::ArmedPoller;
 use super::receive::{ReceiveHalf, ReceiveOptions, receive};
+use super::rest;
 use super::ring_half::Direction;
 use super::send::Sender;
 use super::socket_state::{SocketId, SocketState, half_of, phase};
@@ -197,6 +198,9 @@ impl Socket {
             _ => return Outcome::Kernel,
         }
         let Some(end) = state.end() else { return Outcome::Kernel };
+        if rest::begin_send(state, &half_of(end, Direction::Send)) {
+            return Outcome::Counted(KernelCall::of_pair(self.id, self.generation));
+        }
         self.answer_at_once(end);
         let now = settings::current();
         if now.same_process {
@@ -505,12 +509,6 @@ impl Socket {
     #[must_use]
     pub fn marked_at_ns(&self) -> u64 {
         self.receive_half().map_or(0, |half| half.load(half::STAMP))
-    }
-
-    /// Bytes that the peer put into the ring, ever.
-    #[must_use]
-    pub fn tail(&self) -> u64 {
-        self.receive_half().map_or(0, |half| half.load(half::TAIL))
     }
 
     /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.

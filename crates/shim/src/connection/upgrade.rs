@@ -172,8 +172,9 @@ pub fn switch_to_ring(
         return false;
     }
     let is_idle = half.load(half::ATTACHED) == 1
-        && half.load(half::PINNED) == 0
-        && half.load(half::SENDING) == 0
+        // SeqCst: pairs with `pass::begin_send`, which counts before it reads the mark.
+        && half.word(half::PINNED).load(Ordering::SeqCst) == 0
+        && half.word(half::SENDING).load(Ordering::SeqCst) == 0
         && !state.is_suspect()
         && !state.has_calls_in_kernel(Direction::Send);
     if !is_idle || !(settings.same_process || pairs::peer_is_other_process(end)) {

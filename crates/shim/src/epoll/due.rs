@@ -28,11 +28,13 @@ impl Due {
     ///
     /// One look over the words may find a mark and miss an earlier one in a word that it has left.
     /// The looks go on until one finds no mark that is older than the youngest of the first look.
-    pub(super) fn take(set: &Set, poller: Option<ArmedPoller>) -> Self {
+    pub(super) fn take(set: &Set, poller: Option<ArmedPoller>) -> Option<Self> {
+        // The list has 4 KiB, which most waits need not clear.
+        set.has_marks(poller).then(|| Self::take_marks(set, poller))
+    }
+
+    fn take_marks(set: &Set, poller: Option<ArmedPoller>) -> Self {
         let mut due = Self::none();
-        if !set.has_marks(poller) {
-            return due;
-        }
         let start_ns = monotonic_ns();
         let mut found = [0_u64; BIT_WORDS];
         for (word, found) in found.iter_mut().enumerate().take(set.words()) {

@@ -71,6 +71,10 @@ impl Set {
         let Some(socket) = self.socket(slot).filter(|socket| socket.is_armed()) else {
             return Look::Complete;
         };
+        // Most rings are empty, and most waits of a program at rest end here.
+        if socket.has_empty_ring() {
+            return Look::Complete;
+        }
         match socket.has_unsignalled_at_once() {
             None => return Look::Unsettled,
             Some(true) if !self.is_reported_edge(slot, socket) => self.keep_stamped(slot, socket),

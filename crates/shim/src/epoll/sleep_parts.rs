@@ -37,6 +37,7 @@ impl Sleep {
 /// The parts of one sleep.
 #[derive(Debug)]
 pub(super) struct SleepParts {
+    /// The start of the first part, where there are several and a limit.
     start_ns: u64,
     limit_ns: Option<u64>,
     /// Whether each part begins with a look for lost marks: the set has few slots.
@@ -64,7 +65,7 @@ impl SleepParts {
         let looks_first = has_rings && set.top() <= FEW;
         let is_polled = has_rings && !looks_first && set.poller().is_some();
         Self {
-            start_ns: if limit_ns.is_some() { monotonic_ns() } else { 0 },
+            start_ns: 0,
             limit_ns,
             looks_first,
             lost: if is_polled { set.look_parts() } else { 0 },
@@ -93,7 +94,8 @@ impl SleepParts {
 
     /// The next part. `is_pending` says that a mark has no answer yet.
     pub(super) fn next(&mut self, set: &Set, is_pending: bool) -> Part {
-        let left_ns = self.left_ns();
+        // The first part begins with the sleep: most sleeps have no other, and need no clock.
+        let left_ns = if self.is_first { self.limit_ns } else { self.left_ns() };
         let part_ns =
             self.part_ns(set, is_pending).filter(|at_ns| left_ns.is_none_or(|left| *at_ns < left));
         let rest = if self.is_first {
@@ -101,6 +103,9 @@ impl SleepParts {
         } else {
             left_ns.map_or(Sleep::Milliseconds(-1), Sleep::of_ns)
         };
+        if self.is_first && part_ns.is_some() && self.limit_ns.is_some() {
+            self.start_ns = monotonic_ns();
+        }
         self.is_first = false;
         Part { sleep: part_ns.map_or(rest, Sleep::of_ns), is_cut: part_ns.is_some() }
     }

@@ -100,7 +100,7 @@ impl<'a> EpollWait<'a> {
         mut real: impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
         let due = Due::take(self.set, self.set.poller());
-        self.report_rings(&due);
+        self.report_rings(due.as_ref());
         if self.list.is_empty() {
             return Waited::Real(real(&mut self.list, Sleep::AsGiven, None));
         }
@@ -144,7 +144,7 @@ impl<'a> EpollWait<'a> {
         self.list.clear();
         if self.set.rings_first.swap(false, Ordering::Relaxed) {
             let due = Due::take(self.set, self.set.poller());
-            self.report_rings(&due);
+            self.report_rings(due.as_ref());
             let first = self.list.len();
             if !self.list.is_full() && self.ask_kernel().is_ok() {
                 self.list.merge(first);
@@ -172,8 +172,9 @@ impl<'a> EpollWait<'a> {
         }
         self.list.merge(known);
         let first = self.list.len();
-        self.report_rings(&due);
-        if first > 0 && self.list.len() == first && due.slots().next().is_some() {
+        self.report_rings(due.as_ref());
+        let has_due = due.as_ref().is_some_and(|due| due.slots().next().is_some());
+        if first > 0 && self.list.len() == first && has_due {
             set.rings_first.store(self.list.is_full(), Ordering::Relaxed);
         }
         self.list.merge(first);
@@ -198,7 +199,8 @@ impl<'a> EpollWait<'a> {
     }
 
     /// Appends the events of rings, the oldest mark first.
-    fn report_rings(&mut self, due: &Due) {
+    fn report_rings(&mut self, due: Option<&Due>) {
+        let Some(due) = due else { return };
         for (at_ns, slot) in due.slots() {
             match self.report_slot(slot, &due.patience) {
                 Mark::Gone => {}
@@ -318,7 +320,7 @@ impl<'a> EpollWait<'a> {
     ) -> Waited {
         if self.list.is_empty() && !self.is_closed() {
             let due = Due::take(self.set, self.set.poller());
-            self.report_rings(&due);
+            self.report_rings(due.as_ref());
         }
         if self.list.is_empty() {
             let rest = left_ns.map_or(Sleep::AsGiven, Sleep::of_ns);

@@ -6,7 +6,8 @@
 //!   4096       two rings of at most 64 KiB each
 //!
 //!   file of the armed pollers of a process, named by the process
-//!   0          32 bytes for each poller, which its process alone may write
+//!   0          32 bytes for each poller, the first 64 of them 64 bytes apart, which its process
+//!              alone may write
 //!   4096       16384 bits for each poller, which senders set
 //! ```
 //!
@@ -48,7 +49,7 @@ pub const POLLER_BITS: usize = PAGE_BYTES;
 /// Bytes of the file of a process's pollers.
 pub const POLLER_FILE_BYTES: usize = POLLER_BITS + POLLERS_MAX * POLLER_BITS_BYTES;
 /// The version of this layout, which is part of the directory's name.
-pub const VERSION: u64 = 7;
+pub const VERSION: u64 = 8;
 
 const _: () = assert!(POLLERS_MAX * POLLER_BYTES <= POLLER_BITS);
 const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES));

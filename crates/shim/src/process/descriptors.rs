@@ -19,9 +19,9 @@
 //!
 //! The kernel assigns the numbers. A descriptor that is closed and made anew by bare system calls
 //! keeps its old word. Each function of the C library that makes descriptors therefore writes their
-//! words. The child of a vfork writes no word.
+//! words. The child of a vfork writes no word, nor does a thread with descriptors of its own.
 
-use super::vfork;
+use super::{apart, vfork};
 use crate::connection::socket::Socket;
 use crate::connection::socket_state::SocketId;
 use crate::kernel::memory::{FD_LIMIT, FdTable};
@@ -105,13 +105,16 @@ pub fn prepare() {
 
 /// The word of a descriptor that this process may write.
 fn writable(fd: RawFd) -> Option<&'static AtomicU64> {
-    WORDS.get(fd).filter(|_word| !vfork::in_child())
+    WORDS.get(fd).filter(|_word| !vfork::in_child() && !apart::is_apart())
 }
 
 /// The entry of a descriptor.
 #[inline]
 #[must_use]
 pub fn get(fd: RawFd) -> Entry {
+    if apart::is_apart() {
+        return Entry::Plain;
+    }
     WORDS.get(fd).map_or(Entry::Plain, |word| Entry::of(word.load(Ordering::Acquire)))
 }
 

@@ -33,15 +33,29 @@ pub fn filters() -> u32 {
     filters_in(text)
 }
 
+/// The value of a line of `/proc/self/status`.
+fn value_in(status: &str, name: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().parse().ok()
+}
+
 fn filters_in(status: &str) -> u32 {
-    let value = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim().parse().ok()
-    };
-    match value("Seccomp:") {
+    match value_in(status, "Seccomp:") {
         None | Some(0) => 0,
-        Some(mode) => value("Seccomp_filters:").unwrap_or(mode).max(1),
+        Some(mode) => value_in(status, "Seccomp_filters:").unwrap_or(mode).max(1),
     }
+}
+
+/// Whether this process has one thread alone; `false` where the system does not tell.
+///
+/// # Source
+/// proc_pid_status(5): `Threads`
+#[must_use]
+pub fn is_single_threaded() -> bool {
+    let mut room = [0_u8; STATUS_BYTES];
+    let length = File::open(c"/proc/self/status").map_or(0, |file| file.read(&mut room));
+    let text = core::str::from_utf8(room.get(..length).unwrap_or(&[])).unwrap_or("");
+    value_in(text, "Threads:") == Some(1)
 }
 
 #[cfg(test)]
@@ -55,5 +69,12 @@ mod tests {
         assert_eq!(filters_in("Seccomp:\t1\nSeccomp_filters:\t0\n"), 1, "strict mode");
         assert_eq!(filters_in("Seccomp:\t2\n"), 2, "an old kernel does not count");
         assert_eq!((filters_in("Seccomp:\t0\nSeccomp_filters:\t0\n"), filters_in("")), (0, 0));
+    }
+
+    #[test]
+    fn the_kernel_tells_the_threads() {
+        assert_eq!(value_in("Name:\tx\nThreads:\t3\n", "Threads:"), Some(3));
+        // This thread, and that of the harness.
+        std::thread::spawn(|| assert!(!is_single_threaded())).join().unwrap();
     }
 }

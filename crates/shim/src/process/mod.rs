@@ -1,5 +1,6 @@
 //! What this process keeps: its policy, an entry and a note for each descriptor.
 
+pub mod apart;
 pub mod descriptors;
 pub mod forks;
 pub mod library_files;

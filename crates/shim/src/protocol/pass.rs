@@ -1,4 +1,5 @@
-//! Receives past the rings: the program's own calls, while a connection is out of its rings.
+//! The program's own calls, while a connection is out of its rings: receives past the rings, and
+//! sends of a direction at rest.
 //!
 //! Such a call may sleep, and needs no lock. No sender may switch to the ring during the call,
 //! which would take a wakeup byte for data. Each party writes first and reads then:
@@ -7,6 +8,14 @@
 //! |---|---|---|
 //! | receiver | counts its call (`RECEIVING`) | reads the switches; in the ring: takes the count back |
 //! | sender | switches to the ring | reads the count; with a call: switches back |
+//!
+//! A send of a direction at rest needs no lock, either. A sender that ends the rest, under the
+//! lock, switches to the ring only if it finds no send in the kernel:
+//!
+//! | party | first | then |
+//! |---|---|---|
+//! | a send at rest | counts its call (`SENDING`) | reads the mark of the rest; without it: takes the count back |
+//! | the end of the rest | removes the mark | reads the count; with a call: stays in the kernel |
 
 use super::{CountingWord, HalfView};
 use crate::memory::layout::half;
@@ -30,6 +39,30 @@ pub fn begin<H: HalfView>(receiving: &H, sending: &H) -> bool {
 /// Ends a receive past the rings.
 pub fn end(receiving: &impl HalfView) {
     receiving.word(half::RECEIVING).subtract(1);
+}
+
+/// Begins a send of a direction at rest, without its lock; whether the program's own call is right:
+/// the count of `SENDING` is one higher then.
+#[inline]
+pub fn begin_send(sending: &impl HalfView) -> bool {
+    let count = sending.word(half::SENDING);
+    count.fetch_add(1, Ordering::SeqCst);
+    count.fence_after_update(); // pairs with `end_rest`
+    let rests = sending.word(half::PINNED).load(Ordering::SeqCst) == half::AT_REST;
+    // A direction that begins its rest leaves its ring after the mark.
+    let passes = rests && !sending.in_ring();
+    if !passes {
+        count.subtract(1);
+    }
+    passes
+}
+
+/// Ends a rest, under the sender's lock: no send begins without the lock from now on. The caller
+/// reads the count of `SENDING` afterwards.
+pub fn end_rest(sending: &impl HalfView) {
+    let mark = sending.word(half::PINNED);
+    mark.swap(0, Ordering::SeqCst);
+    mark.fence_after_update(); // pairs with `begin_send`
 }
 
 /// Whether nothing of the ring is left, neither a byte nor a wakeup byte.

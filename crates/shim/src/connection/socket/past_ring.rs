@@ -10,6 +10,7 @@ use crate::kernel::process;
 use crate::memory::layout::half;
 use crate::protocol::{HalfView, pass};
 use crate::settings;
+use core::sync::atomic::Ordering;
 
 impl Socket {
     /// Begins a receive past the rings, where the program's own call is right.
@@ -47,6 +48,24 @@ impl Socket {
                     && half.load(half::ATTACHED) == 1
                     && matches!(half.load(half::PINNED), 0 | half::AT_REST)
                     && half.load(half::KERNEL) != half.load(half::KERNEL_TAKEN)
+        })
+    }
+
+    /// Bytes that the peer put into the ring, ever.
+    #[must_use]
+    pub fn tail(&self) -> u64 {
+        self.receive_half().map_or(0, |half| half.load(half::TAIL))
+    }
+
+    /// Whether no byte lies in the ring, as one look at its two positions shows. A sender that
+    /// publishes later reads the sleepers of the event loop later.
+    #[inline]
+    #[must_use]
+    pub fn has_empty_ring(&self) -> bool {
+        self.state.joined_end().is_none_or(|end| {
+            let half = half_of(end, Direction::Receive);
+            // SeqCst: pairs with `m3ipc_link::notification::publish_tail`.
+            half.word(half::TAIL).load(Ordering::SeqCst) == half.load(half::HEAD)
         })
     }
 }
