@@ -504,3 +504,33 @@ impl Arrivals<'_> {
         found
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::super::fast_payload::Nothing;
+    use super::super::received::Source;
+    use super::*;
+
+    #[test]
+    fn notifications_of_a_sole_peer_come_back_to_the_fast_path() {
+        let node = crate::test::node();
+        let (mut server, mut client) = node.pair();
+        if std::env::var_os("M3_NO_FAST_PATH").is_some() {
+            return;
+        }
+        // The first ones take the slow path, in which the link joins the hot set. So does one that
+        // comes with an event of the daemon.
+        let is_fast = (0..20).any(|_| {
+            client.notify(server.address()).unwrap();
+            let taken = server.receive_fast(Timeout::NoWait, Nothing, |message| message);
+            let message = match &taken {
+                Ok(message) => *message,
+                Err(_left) => server.receive(Source::Any).unwrap(),
+            };
+            assert!(message.is_notification());
+            taken.is_ok()
+        });
+        assert!(is_fast, "each one took the slow path");
+    }
+}

@@ -42,9 +42,9 @@ impl Looker for ForTake<'_> {
         if self.link.is_last_taken() {
             return ControlFlow::Break(Some(()));
         }
-        // A message of the peer may cross this one.
+        // A message of the peer may cross this one, or follow its take.
         if self.session.has_events() || !self.link.is_quiet() {
-            return ControlFlow::Break(None);
+            return ControlFlow::Break(self.link.is_last_taken().then_some(()));
         }
         ControlFlow::Continue(())
     }

@@ -384,6 +384,10 @@ impl Endpoint {
         if self.inbox.order().may_repeat()
             && let Some(message) = self.next_notification(false)
         {
+            if self.inbox.is_empty() {
+                // It came before nothing, so its repetition is none.
+                self.inbox.order().note_message();
+            }
             return Ok(Some(message));
         }
         let mut lost_takes = 0;
