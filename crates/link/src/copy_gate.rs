@@ -24,7 +24,8 @@
 //! both.
 
 use crate::words::Word32;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
+use m3ipc_shm::{RegionCopier, RegionPass};
 
 /// The party runs and uses its memory.
 pub const RUNNING: u32 = 0;
@@ -58,16 +59,32 @@ pub fn park(word: &impl Word32) {
     word.store(PARKED, Ordering::Release); // pairs with the exchange of `begin_copy`
 }
 
+/// The requester begins to copy in an area, which its copier then does.
+///
+/// # Errors
+/// As [`begin_copy`].
+#[inline]
+pub fn begin_copy_in<'a>(
+    word: &AtomicU32,
+    copier: &'a mut RegionCopier,
+) -> Result<RegionPass<'a>, NotParked> {
+    copier.begin(word, PARKED, COPYING).map_err(why_refused)
+}
+
 /// The requester begins to copy.
 ///
 /// # Errors
 /// [`NotParked`]: the requester must not copy.
 #[inline]
 pub fn begin_copy(word: &impl Word32) -> Result<(), NotParked> {
-    match word.compare_exchange(PARKED, COPYING) {
-        Ok(_) => Ok(()),
-        Err(COPYING | AWAITED) => Err(NotParked::Busy),
-        Err(_) => Err(NotParked::Running),
+    word.compare_exchange(PARKED, COPYING).map(drop).map_err(why_refused)
+}
+
+#[cold]
+fn why_refused(state: u32) -> NotParked {
+    match state {
+        COPYING | AWAITED => NotParked::Busy,
+        _ => NotParked::Running,
     }
 }
 
@@ -175,7 +192,6 @@ pub fn is_revoked(word: &impl Word32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::sync::atomic::AtomicU32;
 
     #[test]
     fn a_copy_runs_only_while_its_party_is_parked() {

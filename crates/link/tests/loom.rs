@@ -168,6 +168,8 @@ models! {
     cancel: requests::cancel, 3, Some(6), 3;
     short_answer: requests::short_answer, 3, Some(5), 0;
     short_cancel: requests::short_cancel, 3, Some(6), 3;
+    long_answer: requests::long_answer, 3, Some(5), 0;
+    long_cancel: requests::long_cancel, 3, Some(6), 3;
     ask_again: requests::ask_again, 3, Some(4), 3;
     death_before_take: requests::death_before_take, 3, None, 1;
     death_after_take: requests::death_after_take, 3, None, 2;

@@ -1,8 +1,10 @@
 //! The fixed region of an area: its memory, mapped at the same address in every process.
 //!
 //! Two endpoints of one process share one mapping. The region keeps the table of the ranges that
-//! this process uses; [`crate::leased_range`] and [`crate::region_copy`] give access to them.
+//! this process uses; [`crate::leased_range`], [`crate::region_copy`] and [`crate::region_copier`]
+//! give access to them.
 
+use crate::copier_marks::Changes;
 use crate::range_table::RangeTable;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +29,7 @@ pub struct FixedRegion {
     memory: u64,
     writable: AtomicBool,
     ranges: Mutex<RangeTable>,
+    changes: Changes,
 }
 
 impl FixedRegion {
@@ -54,6 +57,7 @@ impl FixedRegion {
             memory: id,
             writable: AtomicBool::new(writable),
             ranges: Mutex::default(),
+            changes: Changes::default(),
         });
         all.retain(|_, region| region.strong_count() > 0);
         all.insert(key, Arc::downgrade(&region));
@@ -96,7 +100,7 @@ impl FixedRegion {
     /// # Errors
     /// `BUSY` while a range is leased for writing; those of [`FixedMapping::renounce_writing`].
     pub fn renounce_writing(&self, memory: impl AsFd) -> Result<(), Errno> {
-        let ranges = self.ranges();
+        let ranges = self.ranges_to_change();
         if ranges.has_writer() {
             return Err(Errno::BUSY);
         }
@@ -111,6 +115,20 @@ impl FixedRegion {
 
     pub(crate) fn bytes(&self) -> usize {
         self.mapping.bytes()
+    }
+
+    /// The count of those changes of the table that concern copiers.
+    #[inline]
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The table of ranges, locked for a lease, for a forbidden range, or for the end of writing:
+    /// no copier copies, and each one looks at the table before its next copy.
+    pub(crate) fn ranges_to_change(&self) -> MutexGuard<'_, RangeTable> {
+        let mut ranges = self.ranges();
+        self.changes.begin(ranges.marks());
+        ranges
     }
 
     /// The table of ranges, locked.

@@ -62,7 +62,7 @@ impl FixedRegion {
     pub fn lease(self: &Arc<Self>, offset: u64, bytes: u64, write: bool) -> Option<LeasedRange> {
         let (offset, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
         let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes())?;
-        let mut ranges = self.ranges();
+        let mut ranges = self.ranges_to_change();
         let writable = write && self.is_writable();
         if bytes == 0 || !ranges.is_leasable(offset, end, writable) {
             return None;
@@ -255,7 +255,7 @@ impl LeasedRange {
     /// The range, with `INVAL` if it does not consist of whole pages, or `BUSY` if another lease
     /// reads it.
     pub fn protect(self) -> Result<(), (Self, Errno)> {
-        let mut ranges = self.region.ranges();
+        let mut ranges = self.region.ranges_to_change();
         let forbidden = if ranges.is_sole_lease(self.offset) {
             self.region.forbid(&mut ranges, self.offset, self.bytes)
         } else {

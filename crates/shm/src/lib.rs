@@ -13,6 +13,7 @@
 //! atomic word. Each access is checked against the length of the region. That length is sealed, and
 //! this process knows it from its own mapping. One routine, [`copy_bytes`], moves all bytes.
 
+mod copier_marks;
 mod copy;
 mod fixed_region;
 mod leased_range;
@@ -20,6 +21,7 @@ mod page;
 mod peer_memory;
 mod range_table;
 mod region;
+mod region_copier;
 mod region_copy;
 
 pub use copy::copy_bytes;
@@ -28,3 +30,4 @@ pub use leased_range::{LeasedRange, RangeError, SealedRange, Values};
 pub use page::{LINE_WORDS, ObservedPage, PAGE_BYTES, SharedLine, SharedPage};
 pub use peer_memory::{PeerMemory, PeerMemoryMut};
 pub use region::{Observed, Shared};
+pub use region_copier::{RegionCopier, RegionPass};

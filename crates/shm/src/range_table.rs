@@ -3,6 +3,7 @@
 //! Leased ranges do not overlap, except equal ranges that are all leased for reading. A forbidden
 //! range is unmapped for this process by its protection; a new lease of it lifts the protection.
 
+use crate::copier_marks::Marks;
 use std::collections::BTreeMap;
 
 /// One leased range, stored under its first offset.
@@ -19,9 +20,16 @@ pub(crate) struct RangeTable {
     leases: BTreeMap<usize, Lease>,
     /// Length of each forbidden range, by offset.
     forbidden: BTreeMap<usize, usize>,
+    /// The marks of the region's copiers, which the lock of this table guards.
+    marks: Marks,
 }
 
 impl RangeTable {
+    /// The marks of the region's copiers.
+    pub(crate) fn marks(&mut self) -> &mut Marks {
+        &mut self.marks
+    }
+
     /// Whether `offset .. end` can be leased, for writing or for reading.
     pub(crate) fn is_leasable(&self, offset: usize, end: usize, writes: bool) -> bool {
         // Leases do not overlap: the last lease that begins before `end` is the only candidate.
@@ -67,6 +75,28 @@ impl RangeTable {
         overlapping
             .take_while(|(at, lease)| *at + lease.bytes > offset)
             .any(|(_, lease)| write || lease.readers == 0)
+    }
+
+    /// The widest range around `offset .. end` of which an access by this process meets no lease
+    /// and no forbidden range, as [`is_in_use`](Self::is_in_use). It may end above the region.
+    pub(crate) fn unused_around(
+        &self,
+        offset: usize,
+        end: usize,
+        write: bool,
+    ) -> Option<(usize, usize)> {
+        let is_met = |lease: &Lease| write || lease.readers == 0;
+        if self.is_in_use(offset, end, write) || self.forbidden_in(offset, end).is_some() {
+            return None;
+        }
+        let lease_below = self.leases.range(..offset).rev().find(|(_, lease)| is_met(lease));
+        let lease_above = self.leases.range(end..).find(|(_, lease)| is_met(lease));
+        let forbidden_below = self.forbidden.range(..offset).next_back();
+        let forbidden_above = self.forbidden.range(end..).next();
+        let from = lease_below.map_or(0, |(at, lease)| at + lease.bytes);
+        let from = from.max(forbidden_below.map_or(0, |(at, bytes)| at + bytes));
+        let above = lease_above.map_or(usize::MAX, |(at, _)| *at);
+        Some((from, above.min(forbidden_above.map_or(usize::MAX, |(at, _)| *at))))
     }
 
     /// Marks a range as forbidden.
@@ -122,6 +152,24 @@ mod tests {
         table.remove_lease(64);
         table.remove_lease(64);
         assert!(lease(&mut table, 64, 128, true) && table.is_in_use(127, 200, false));
+    }
+
+    #[test]
+    fn an_unused_range_ends_at_its_neighbours() {
+        let mut table = RangeTable::default();
+        assert_eq!(table.unused_around(5, 6, true), Some((0, usize::MAX)));
+        assert!(lease(&mut table, 64, 128, false) && lease(&mut table, 256, 320, true));
+        table.forbid(512, 64);
+        table.forbid(0, 8);
+        assert_eq!(table.unused_around(130, 140, true), Some((128, 256)));
+        assert_eq!(table.unused_around(130, 140, false), Some((8, 256)), "readers may read");
+        assert_eq!(table.unused_around(64, 128, false), Some((8, 256)));
+        assert_eq!(table.unused_around(320, 512, true), Some((320, 512)));
+        assert_eq!(table.unused_around(576, 577, true), Some((576, usize::MAX)));
+        for (offset, end) in [(127, 130), (100, 300), (255, 257), (320, 513), (575, 600), (0, 9)] {
+            assert_eq!(table.unused_around(offset, end, true), None, "{offset} to {end}");
+        }
+        assert_eq!(table.unused_around(300, 310, false), None, "a writer excludes readers");
     }
 
     #[test]

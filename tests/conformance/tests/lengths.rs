@@ -80,3 +80,58 @@ fn no_request_drops_the_payload_of_its_answer_without_an_error() {
         assert_eq!(client.sendrec_bytes(to, 7, &[], None).unwrap().1, vec![9; bytes]);
     }
 }
+
+/// Between awake endpoints each of these calls takes the fast path, up to the length of a link.
+#[test]
+fn payloads_of_all_lengths_cross_whole_in_turn() {
+    let (_fixture, mut server, mut client) = pair("turns");
+    let to = server.address();
+    let echo = std::thread::spawn(move || {
+        let mut room = [0; 2000];
+        loop {
+            let received = server.receive_long(Source::Any, &mut room, None).unwrap();
+            let source = received.message.source;
+            if !received.is_request {
+                return server.send_long(source, &Message::new(2), &room[..received.bytes], None);
+            }
+            let answer = Message { m_type: received.message.m_type + 1, ..received.message };
+            server.reply_long(source, &answer, &room[..received.bytes]).unwrap();
+        }
+    });
+    let mut room = [0; 2000];
+    // More than the messages between two looks at the clock.
+    for number in 0..200 {
+        let long: Vec<u8> = (0..=250).cycle().skip(number).take(number * 97 % 1900).collect();
+        let request = Message::new(7).with_bytes(&number.to_ne_bytes());
+        let (answer, bytes) = client.sendrec_long(to, &request, &long, &mut room, None).unwrap();
+        assert_eq!((answer.m_type, answer.payload), (8, request.payload));
+        assert_eq!(room[..bytes], long);
+        // Nothing of an earlier payload is left.
+        let (_answer, whole) =
+            client.sendrec_bytes(to, 7, &long[..number.min(long.len())], None).unwrap();
+        assert_eq!(whole, long[..number.min(long.len())]);
+    }
+    client.send_long(to, &Message::new(1), b"the last one", None).unwrap();
+    let (received, whole) = client.receive_bytes(to, None).unwrap();
+    assert_eq!(
+        (received.message.m_type, &whole[..], received.bytes),
+        (2, &b"the last one"[..], 12)
+    );
+    echo.join().unwrap().unwrap();
+}
+
+#[test]
+fn calls_of_all_lengths_are_answered() {
+    let (_fixture, mut server, mut client) = pair("calls");
+    let to = server.address();
+    let thread = std::thread::spawn(move || server.serve(|call| call.bytes.to_vec()));
+    let mut answer = vec![1; 5000];
+    for number in 0..200 {
+        let bytes: Vec<u8> = (0..=250).cycle().skip(number).take(number * 97 % 1900).collect();
+        client.call_into(to, &bytes, &mut answer, None).unwrap();
+        assert_eq!(answer, bytes);
+    }
+    // A server that still runs remembers it, which is no success here.
+    let _ = client.wakeup(to);
+    thread.join().unwrap().unwrap();
+}

@@ -1,14 +1,16 @@
-//! Short messages, which have no payload beside their 40 bytes: the steps of the fast path.
+//! The steps of the fast path: for short messages, which have no payload beside their 40 bytes, and
+//! for those whose payload lies in the link.
 //!
 //! Each of these functions does the ordinary case of a function of the parent module, in a few
 //! instructions. In every other case it does nothing and says so; the caller then takes the general
 //! function.
 
 use super::Link;
+use crate::layout::{LONG_BYTES, PAYLOAD, TYPE};
 use crate::slot::{self, MessageKind, SlotState, Withdrawing};
-use crate::words::{LinePage, Word64};
+use crate::words::{LinePage, Word32, Word64};
 use core::sync::atomic::Ordering;
-use m3ipc_abi::{Address, Message, PAYLOAD_BYTES};
+use m3ipc_abi::{Address, LONG_MAX_BYTES, Message, PAYLOAD_BYTES};
 
 /// What a peer has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,26 @@ impl<P: LinePage> Link<P> {
     ) -> bool {
         self.owed = None;
         let posted = self.post_short(MessageKind::Reply, request.sequence(), m_type, payload);
-        // The peer decides, as in `answer`.
+        self.is_answer_kept(request, posted)
+    }
+
+    /// The same with a payload that the link holds.
+    #[inline]
+    pub fn answer_long(
+        &mut self,
+        request: SlotState,
+        m_type: i32,
+        payload: &[u8; PAYLOAD_BYTES],
+        long: &[u8],
+    ) -> bool {
+        self.owed = None;
+        let posted = self.post(MessageKind::Reply, request.sequence(), m_type, payload, long);
+        self.is_answer_kept(request, posted)
+    }
+
+    /// The peer decides, as in [`answer`](Self::answer).
+    #[inline(always)]
+    fn is_answer_kept(&self, request: SlotState, posted: SlotState) -> bool {
         slot::is_answer_awaited(self.peer_word(), request)
             || self.withdraw(posted) == Ok(Withdrawing::Taken)
     }
@@ -133,12 +154,51 @@ impl<P: LinePage> Link<P> {
         source: Address,
     ) -> Option<Message> {
         let (m_type, payload) = self.page.read_short(&self.peer.line, self.peer.offset)?;
-        if !slot::take(self.peer_word(), state) {
+        if !self.take_copied(kind, state) {
             return None;
+        }
+        Some(Message { source, m_type, payload })
+    }
+
+    /// Copies a message of this kind and takes it. `into` gives the memory for the payload beside
+    /// it; the result has the full length. `None` if the payload is a block or longer than a link,
+    /// or if the sender withdrew the message.
+    #[must_use]
+    #[inline]
+    pub fn take_long<'a>(
+        &mut self,
+        kind: MessageKind,
+        state: SlotState,
+        source: Address,
+        into: impl FnOnce(usize) -> &'a mut [u8],
+    ) -> Option<(Message, usize)> {
+        let slot = self.peer.offset;
+        // One load: the peer may change the length at any time. The flag of a block is above any
+        // length.
+        let bytes = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed) as usize;
+        if bytes > LONG_MAX_BYTES {
+            return None;
+        }
+        let long = into(bytes);
+        let m_type = self.page.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed();
+        let mut payload = [0; PAYLOAD_BYTES];
+        self.page.read(slot + PAYLOAD, &mut payload);
+        let fitting = bytes.min(long.len());
+        if fitting > 0 {
+            self.page.read(self.side.other().long(), &mut long[..fitting]);
+        }
+        self.take_copied(kind, state).then_some((Message { source, m_type, payload }, bytes))
+    }
+
+    /// Takes the message that was copied. `false` if its sender withdrew it.
+    #[inline(always)]
+    fn take_copied(&mut self, kind: MessageKind, state: SlotState) -> bool {
+        if !slot::take(self.peer_word(), state) {
+            return false;
         }
         if kind == MessageKind::Request {
             self.owed = Some(state);
         }
-        Some(Message { source, m_type, payload })
+        true
     }
 }

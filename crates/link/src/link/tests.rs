@@ -1,6 +1,6 @@
 use super::*;
 use crate::layout::{LINK_BYTES, PULSES_MAX};
-use m3ipc_abi::Code;
+use m3ipc_abi::{Address, Code};
 
 fn pair() -> (Link, Link) {
     let memory = m3ipc_sys::create_memory("m3-test", LINK_BYTES as u64).unwrap();
@@ -275,4 +275,73 @@ fn the_words_of_a_proxy_break_the_rules_in_an_ordinary_link() {
     assert_eq!(client.withdraw(posted), Err(RuleBroken));
     assert_eq!((client.cancel(posted), client.is_free()), (Err(RuleBroken), Err(RuleBroken)));
     assert_eq!(client.canceller(posted).cancel(), Err(RuleBroken));
+}
+
+#[test]
+fn the_fast_steps_carry_payloads_up_to_the_length_of_a_link() {
+    let (mut client, mut server) = pair();
+    ask(&mut client, &mut server);
+    assert_eq!(server.answer(MessageKind::Reply, 6, &PAYLOAD_A, &[]), Ok(AnswerOutcome::Posted));
+    let arrival = client.peek().unwrap().unwrap();
+    client.take(arrival, &mut []).unwrap().unwrap();
+    for bytes in [0, 1, 63, 100, LONG_MAX_BYTES] {
+        let long: Vec<u8> = (0..=250).cycle().take(bytes).collect();
+        assert!(client.is_ready_to_post());
+        let request = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &long);
+        let (kind, state) = server.look().unwrap();
+        let mut room = vec![];
+        let taken = server.take_long(kind, state, Address(9), |claimed| {
+            room.resize(claimed, 0);
+            &mut room
+        });
+        let (message, taken_bytes) = taken.unwrap();
+        assert_eq!((message.source, message.m_type, message.payload), (Address(9), 5, PAYLOAD_A));
+        assert_eq!((taken_bytes, &room), (bytes, &long));
+        let owed = server.ready_to_answer().unwrap();
+        assert!(server.answer_long(owed, 6, &PAYLOAD_A, &long));
+        assert!(server.ready_to_answer().is_none() && !server.owes_answer());
+        // Memory for the front alone.
+        let mut front = [0; 10];
+        let state = client.look_for_answer(request).unwrap();
+        let kind = MessageKind::Reply;
+        let taken = client.take_long(kind, state, Address(1), |_| &mut front).unwrap();
+        assert_eq!((taken.0.m_type, taken.1), (6, bytes));
+        let fitting = bytes.min(front.len());
+        assert_eq!(front[..fitting], long[..fitting]);
+    }
+}
+
+#[test]
+fn the_fast_take_leaves_blocks_lies_and_withdrawn_messages_alone() {
+    let (mut client, mut server) = pair();
+    let name = [3; BLOCK_NAME_BYTES];
+    let block = Payload::block(&name);
+    let posted = client.post(MessageKind::Send, 1, 5, &PAYLOAD_A, block);
+    let (kind, state) = server.look().unwrap();
+    assert!(server.take_long(kind, state, Address(9), |_| panic!("no length")).is_none());
+    // A length beyond the link, with and without the flag of a block.
+    for lie in [1793, u32::MAX, IS_BLOCK] {
+        server.page.word32(server.peer.offset + LONG_BYTES).store(lie, Ordering::Relaxed);
+        assert!(server.take_long(kind, state, Address(9), |_| panic!("no length")).is_none());
+    }
+    assert_eq!(client.is_taken(posted), Ok(false));
+    assert_eq!(client.withdraw(posted), Ok(Withdrawing::Withdrawn));
+    server.page.word32(server.peer.offset + LONG_BYTES).store(8, Ordering::Relaxed);
+    let mut room = [0; 8];
+    assert!(server.take_long(kind, state, Address(9), |_| &mut room).is_none());
+    assert!(server.owed().is_none());
+}
+
+#[test]
+fn an_answer_with_a_payload_is_decided_by_its_client() {
+    let (mut client, mut server) = pair();
+    ask(&mut client, &mut server);
+    assert_eq!(server.answer(MessageKind::Reply, 6, &PAYLOAD_A, &[]), Ok(AnswerOutcome::Posted));
+    let arrival = client.peek().unwrap().unwrap();
+    client.take(arrival, &mut []).unwrap().unwrap();
+    let request = ask(&mut client, &mut server);
+    let owed = server.ready_to_answer().unwrap();
+    assert_eq!(client.cancel(request), Ok(Cancelled::Taken));
+    assert!(!server.answer_long(owed, 6, &PAYLOAD_A, &[1; 100]), "nobody awaits it");
+    assert!(client.is_quiet(), "the answer is withdrawn");
 }

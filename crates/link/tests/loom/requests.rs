@@ -9,6 +9,8 @@ use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
 
 const CONTENTS: Detail =
     Detail { contents: true, stamps: true, notifications: false, pulses: false, codes: false };
+/// The same on a whole page, which has room for payloads beside messages.
+const LONG_CONTENTS: Detail = Detail { pulses: true, ..CONTENTS };
 const STAMPS: Detail =
     Detail { contents: false, stamps: true, notifications: false, pulses: false, codes: false };
 const QUESTION: u8 = 1;
@@ -85,9 +87,50 @@ pub fn short_cancel() {
     check(end, serving.join().expect("the server ends"));
 }
 
+/// As [`short_answer`], with payloads in the link.
+pub fn long_answer() {
+    let (mut client, mut server) = used(pair(LONG_CONTENTS));
+    let serving = thread::spawn(move || {
+        let incoming = server.wait(take_long_request);
+        assert_eq!(incoming, QUESTION);
+        assert!(server.publish(|own| (answer_long(own), EndsWait::OnThisLink)));
+    });
+    let request = post_long_request(&mut client);
+    let incoming = client.wait(|endpoint| take_long_answer(endpoint, request));
+    assert_eq!(incoming, ANSWER);
+    serving.join().expect("the server ends");
+}
+
+/// As [`short_cancel`], with payloads in the link.
+pub fn long_cancel() {
+    let (mut client, mut server) = used(pair(LONG_CONTENTS));
+    let serving = thread::spawn(move || {
+        for _attempt in 0..2 {
+            if take_long_request(&mut server).is_some() {
+                let is_posted = answer_long(&mut server);
+                return if is_posted { Served::Answered } else { Served::Refused };
+            }
+        }
+        Served::Nothing
+    });
+    let request = post_long_request(&mut client);
+    let end = match client.link.cancel(request).expect("no rule is broken") {
+        Cancelled::Withdrawn => End::NotTaken,
+        Cancelled::Taken if take_long_answer(&mut client, request).is_some() => End::Answered,
+        Cancelled::Taken => End::Taken,
+        Cancelled::Unanswered | Cancelled::Unknown => unreachable!("no proxy is here"),
+    };
+    check(end, serving.join().expect("the server ends"));
+}
+
 /// A pair whose two slots have held a message that was taken.
 pub fn used_pair() -> (ModelEndpoint, ModelEndpoint) {
-    let (mut client, mut server) = pair(CONTENTS);
+    used(pair(CONTENTS))
+}
+
+fn used(
+    (mut client, mut server): (ModelEndpoint, ModelEndpoint),
+) -> (ModelEndpoint, ModelEndpoint) {
     exchange(&mut client, &mut server);
     exchange(&mut server, &mut client);
     (client, server)
@@ -121,6 +164,40 @@ fn answer_short(server: &mut ModelEndpoint) -> bool {
 fn take_short_answer(client: &mut ModelEndpoint, request: SlotState) -> Option<Message> {
     let state = client.link.look_for_answer(request)?;
     client.link.take_short(MessageKind::Reply, state, client.peer)
+}
+
+fn post_long_request(client: &mut ModelEndpoint) -> SlotState {
+    assert!(client.link.is_ready_to_post(), "the slot is not free");
+    let (m_type, payload) = contents(QUESTION);
+    client.publish(|own| {
+        let long = &payload[..8];
+        (own.link.post(MessageKind::Request, 9, m_type, &payload, long), EndsWait::Receive)
+    })
+}
+
+fn take_long_request(server: &mut ModelEndpoint) -> Option<u8> {
+    let (kind, state) = server.link.look()?;
+    assert_eq!(kind, MessageKind::Request);
+    take_long(server, kind, state)
+}
+
+fn answer_long(server: &mut ModelEndpoint) -> bool {
+    let (m_type, payload) = contents(ANSWER);
+    let Some(request) = server.link.ready_to_answer() else { return false };
+    server.link.answer_long(request, m_type, &payload, &payload[..8])
+}
+
+fn take_long_answer(client: &mut ModelEndpoint, request: SlotState) -> Option<u8> {
+    let state = client.link.look_for_answer(request)?;
+    take_long(client, MessageKind::Reply, state)
+}
+
+fn take_long(own: &mut ModelEndpoint, kind: MessageKind, state: SlotState) -> Option<u8> {
+    let mut long = [0; 8];
+    let (message, bytes) = own.link.take_long(kind, state, own.peer, |_| &mut long)?;
+    let value = short_value_of(&message);
+    assert_eq!((bytes, &long[..]), (8, &message.payload[..8]), "the message mixes two messages");
+    Some(value)
 }
 
 pub fn short_value_of(message: &Message) -> u8 {

@@ -125,7 +125,7 @@ impl DeliveryOrder {
         self.passes_left = self.passes_max;
     }
 
-    /// Notes that a message was taken out of the queue.
+    /// Notes that a message was taken out of the queue, or that nothing is left in it.
     pub(super) fn note_message(&mut self) {
         self.repeated_notifications = 0;
         self.latest_notified_slot = i32::MIN;

@@ -1,5 +1,5 @@
-//! The fast path: calls with short messages between endpoints that are awake. This file has its
-//! checks, `sendrec` and `reply`.
+//! The fast path: calls between endpoints that are awake, with messages that lie whole in a link.
+//! This file has its checks, `sendrec` and `reply`.
 //!
 //! ```text
 //! sendrec: checks ── post ── poll the answer ── take       receive: checks ── poll ── take
@@ -16,12 +16,14 @@
 //! | [`super::fast_calls`] | everything unusual, which costs one comparison together |
 //! | [`super::fast_receive`] | receive |
 //! | [`super::fast_send`] | send and notify |
+//! | [`super::fast_payload`] | what travels beside a message |
 //! | [`super::fast_pauses`] | the first part of a wait |
 //! | [`super::fast_sleep`] | a sleep |
 
 use super::Endpoint;
 use super::daemon_session::DaemonSession;
 use super::fast_pauses::{Look, Looker, Pauses};
+use super::fast_payload::{Inward, Outward};
 use super::inbox::Inbox;
 use super::peer::Peer;
 use crate::timeout::Timeout;
@@ -77,12 +79,13 @@ impl Endpoint {
     /// Makes the ordinary case of a sendrec. The answer goes to `deliver`, so that it passes
     /// through no result in memory.
     #[inline(always)]
-    pub(super) fn sendrec_fast<T>(
+    pub(super) fn sendrec_fast<I: Inward, T>(
         &mut self,
         to: Address,
-        message: &Message,
+        (message, beside): (&Message, impl Outward),
         limit: Timeout,
-        deliver: impl FnOnce(Message) -> T,
+        into: I,
+        deliver: impl FnOnce(I::Taken) -> T,
     ) -> Result<T, LeftOver> {
         // Some dozen cycles, which pass beside the checks.
         let stamp = m3ipc_sys::ticks();
@@ -98,9 +101,7 @@ impl Endpoint {
             return Err(LeftOver::Call);
         }
         // The point of no return: the request is posted.
-        let Message { m_type, payload, .. } = message;
-        let kind = MessageKind::Request;
-        let posted = peer.link_mut().post_short(kind, stamp, *m_type, payload);
+        let posted = beside.post(peer.link_mut(), MessageKind::Request, stamp, message);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
@@ -112,7 +113,7 @@ impl Endpoint {
         let ends = EndsWait::ForThisEndpoint;
         let kind = (MessageKind::Reply, found);
         let (peer, page) = (self.peers.get_mut(index), self.session.page());
-        match take_short(peer, &mut self.inbox, page, kind, ends) {
+        match take_ordinary(into, peer, &mut self.inbox, page, kind, ends) {
             Some((answer, may_sleep)) => {
                 let delivered = deliver(answer);
                 if may_sleep {
@@ -156,7 +157,12 @@ impl Endpoint {
 
     /// Makes the ordinary case of a reply. `false` if nothing was posted.
     #[inline(always)]
-    pub(super) fn reply_fast(&mut self, to: Address, message: &Message) -> bool {
+    pub(super) fn reply_fast(
+        &mut self,
+        to: Address,
+        message: &Message,
+        beside: impl Outward,
+    ) -> bool {
         if !self.is_ordinary() {
             return false;
         }
@@ -164,7 +170,7 @@ impl Endpoint {
         if !peer.admission().admits(MessageKind::Reply) {
             return false;
         }
-        let Some(may_sleep) = answer_short(peer, message) else { return false };
+        let Some(may_sleep) = answer_ordinary(peer, message, beside) else { return false };
         self.end_answer(index, may_sleep);
         true
     }
@@ -220,29 +226,34 @@ impl Endpoint {
 /// Answers the last taken request of a peer that awaits the answer: whether the peer may sleep.
 /// `None` if nothing was posted.
 #[inline(always)]
-pub(super) fn answer_short(peer: &mut Peer, message: &Message) -> Option<bool> {
+pub(super) fn answer_ordinary(
+    peer: &mut Peer,
+    message: &Message,
+    beside: impl Outward,
+) -> Option<bool> {
     let request = peer.link().ready_to_answer()?;
     m3ipc_sys::pause_point("server.before_answer");
     // The point of no return: the answer is posted, unless the client gives up meanwhile.
-    if !peer.link_mut().answer_short(request, message.m_type, &message.payload) {
+    if !beside.answer(peer.link_mut(), request, message) {
         return None;
     }
     m3ipc_sys::pause_point("server.answered");
     Some(may_sleep_after_publication(peer, EndsWait::OnThisLink))
 }
 
-/// Takes a short message, and tells whether the peer may sleep. `None` if it was not taken.
+/// Takes a message, and tells whether the peer may sleep. `None` if it was not taken.
 #[inline(always)]
-pub(super) fn take_short(
+pub(super) fn take_ordinary<I: Inward>(
+    mut into: I,
     peer: &mut Peer,
     inbox: &mut Inbox,
     page: &ControlPage,
     (kind, found): (MessageKind, SlotState),
     ends: EndsWait,
-) -> Option<(Message, bool)> {
-    let message = peer.take_short(kind, found)?;
+) -> Option<(I::Taken, bool)> {
+    let taken = into.take(peer, kind, found)?;
     let may_sleep = may_sleep_after_publication(peer, ends);
     inbox.note_taken(peer.identity(), kind.into());
     page.count(Counter::Received);
-    Some((message, may_sleep))
+    Some((taken, may_sleep))
 }

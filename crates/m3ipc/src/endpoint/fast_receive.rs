@@ -8,8 +8,9 @@
 
 use super::Endpoint;
 use super::daemon_session::DaemonSession;
-use super::fast::{NotFound, take_short};
+use super::fast::{NotFound, take_ordinary};
 use super::fast_pauses::{Look, Looker, Pauses};
+use super::fast_payload::Inward;
 use super::hot_set::{HotSet, NO_LINK};
 use super::page_set::PageSets;
 use super::peer::Peer;
@@ -99,23 +100,25 @@ impl Looker for ForOne<'_> {
 impl Endpoint {
     /// Makes the ordinary case of a receive from ANY.
     #[inline]
-    pub(super) fn receive_fast<T>(
+    pub(super) fn receive_fast<I: Inward, T>(
         &mut self,
         limit: Timeout,
-        deliver: impl FnOnce(Message) -> T,
+        into: I,
+        deliver: impl FnOnce(I::Taken) -> T,
     ) -> Result<T, LeftReceive> {
         if !self.is_ordinary() {
             return Err(LeftReceive::Call);
         }
-        self.receive_ordinary(limit, deliver)
+        self.receive_ordinary(limit, into, deliver)
     }
 
     /// As [`receive_fast`](Self::receive_fast), in a call that is ordinary so far.
     #[inline(always)]
-    pub(super) fn receive_ordinary<T>(
+    pub(super) fn receive_ordinary<I: Inward, T>(
         &mut self,
         limit: Timeout,
-        deliver: impl FnOnce(Message) -> T,
+        into: I,
+        deliver: impl FnOnce(I::Taken) -> T,
     ) -> Result<T, LeftReceive> {
         if !self.needs_no_order() {
             return Err(LeftReceive::Call);
@@ -130,20 +133,21 @@ impl Endpoint {
         }
         let is_last = self.inbox.order().note_passing();
         m3ipc_sys::pause_point("server.before_take");
-        let message = self.take_arrived((index, arrived), is_last)?;
+        let taken = self.take_arrived((index, arrived), into, is_last)?;
         m3ipc_sys::pause_point("server.taken");
         // The answer probably goes to the sender.
-        self.peers.remember(message.source, index);
-        Ok(deliver(message))
+        self.peers.remember(I::source(&taken), index);
+        Ok(deliver(taken))
     }
 
     /// Makes the ordinary case of a receive from one endpoint.
     #[inline]
-    pub(super) fn receive_one_fast<T>(
+    pub(super) fn receive_one_fast<I: Inward, T>(
         &mut self,
         source: Address,
         limit: Timeout,
-        deliver: impl FnOnce(Message) -> T,
+        into: I,
+        deliver: impl FnOnce(I::Taken) -> T,
     ) -> Result<T, LeftReceive> {
         // Notifications may come through the daemon, and deaths from SYSTEM.
         if !self.is_ordinary() || source == SYSTEM || self.inbox.has_any_from_daemon() {
@@ -161,42 +165,46 @@ impl Endpoint {
             None => self.find_later_on(index, limit)?,
         };
         let is_last = self.inbox.order().note_directed();
-        self.take_arrived(found, is_last).map(deliver)
+        self.take_arrived(found, into, is_last).map(deliver)
     }
 
     /// Takes an arrival, beside which nothing waits: so notifications delay no message, and need
     /// not be counted. `is_last`: the last one before a look at the clock.
     #[inline(always)]
-    fn take_arrived(
+    fn take_arrived<I: Inward>(
         &mut self,
         (index, arrived): OneArrival,
+        into: I,
         is_last: bool,
-    ) -> Result<Message, LeftReceive> {
+    ) -> Result<I::Taken, LeftReceive> {
         match arrived {
-            Arrived::Message(kind, state) if !is_last => self.take_message(index, (kind, state)),
-            _ => self.take_by_clock((index, arrived), is_last),
+            Arrived::Message(kind, state) if !is_last => {
+                self.take_message(index, (kind, state), into)
+            }
+            _ => self.take_by_clock((index, arrived), into, is_last),
         }
     }
 
-    /// Takes a short message.
+    /// Takes a message.
     #[inline(always)]
-    fn take_message(
+    fn take_message<I: Inward>(
         &mut self,
         index: u32,
         (kind, state): (MessageKind, SlotState),
-    ) -> Result<Message, LeftReceive> {
+        into: I,
+    ) -> Result<I::Taken, LeftReceive> {
         // The sender of a request does not sleep until the take.
         let ends = match kind {
             MessageKind::Request => EndsWait::None,
             _ => EndsWait::OnThisLink,
         };
         let (peer, page) = (self.peers.get_mut(index), self.session.page());
-        match take_short(peer, &mut self.inbox, page, (kind, state), ends) {
-            Some((message, may_sleep)) => {
+        match take_ordinary(into, peer, &mut self.inbox, page, (kind, state), ends) {
+            Some((taken, may_sleep)) => {
                 if may_sleep {
                     self.wake_if_ended(index, ends);
                 }
-                Ok(message)
+                Ok(taken)
             }
             None => Err(LeftReceive::Wait),
         }
@@ -387,19 +395,20 @@ impl Endpoint {
     /// Takes notifications, or the last message before a look at the clock. The next receive from
     /// ANY takes the slow path if all links must be polled.
     #[inline(never)]
-    fn take_by_clock(
+    fn take_by_clock<I: Inward>(
         &mut self,
         (index, arrived): OneArrival,
+        mut into: I,
         is_last: bool,
-    ) -> Result<Message, LeftReceive> {
-        let (message, is_message) = match arrived {
-            Arrived::Message(kind, state) => (self.take_message(index, (kind, state))?, true),
-            Arrived::Notification => (self.take_notifications(index)?, false),
+    ) -> Result<I::Taken, LeftReceive> {
+        let (taken, is_message) = match arrived {
+            Arrived::Message(kind, state) => (self.take_message(index, (kind, state), into)?, true),
+            Arrived::Notification => (into.notification(self.take_notifications(index)?), false),
         };
         if is_last {
             self.note_time_of(index, is_message);
         }
-        Ok(message)
+        Ok(taken)
     }
 
     /// Reads the clock. The next message of a peer was posted after the take of its last one; after
@@ -493,5 +502,35 @@ impl Arrivals<'_> {
             found = here;
         }
         found
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::super::fast_payload::Nothing;
+    use super::super::received::Source;
+    use super::*;
+
+    #[test]
+    fn notifications_of_a_sole_peer_come_back_to_the_fast_path() {
+        let node = crate::test::node();
+        let (mut server, mut client) = node.pair();
+        if std::env::var_os("M3_NO_FAST_PATH").is_some() {
+            return;
+        }
+        // The first ones take the slow path, in which the link joins the hot set. So does one that
+        // comes with an event of the daemon.
+        let is_fast = (0..20).any(|_| {
+            client.notify(server.address()).unwrap();
+            let taken = server.receive_fast(Timeout::NoWait, Nothing, |message| message);
+            let message = match &taken {
+                Ok(message) => *message,
+                Err(_left) => server.receive(Source::Any).unwrap(),
+            };
+            assert!(message.is_notification());
+            taken.is_ok()
+        });
+        assert!(is_fast, "each one took the slow path");
     }
 }

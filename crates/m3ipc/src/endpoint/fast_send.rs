@@ -8,8 +8,9 @@
 
 use super::Endpoint;
 use super::daemon_session::DaemonSession;
-use super::fast::{NotFound, answer_short};
+use super::fast::{NotFound, answer_ordinary};
 use super::fast_pauses::{Look, Looker, Pauses};
+use super::fast_payload::Outward;
 use crate::timeout::Timeout;
 use core::ops::ControlFlow;
 use m3ipc_abi::{Address, Message, Verb};
@@ -41,9 +42,9 @@ impl Looker for ForTake<'_> {
         if self.link.is_last_taken() {
             return ControlFlow::Break(Some(()));
         }
-        // A message of the peer may cross this one.
+        // A message of the peer may cross this one, or follow its take.
         if self.session.has_events() || !self.link.is_quiet() {
-            return ControlFlow::Break(None);
+            return ControlFlow::Break(self.link.is_last_taken().then_some(()));
         }
         ControlFlow::Continue(())
     }
@@ -55,7 +56,7 @@ impl Endpoint {
     pub(super) fn send_fast(
         &mut self,
         to: Address,
-        message: &Message,
+        (message, beside): (&Message, impl Outward),
         limit: Timeout,
     ) -> Result<(), LeftSend> {
         if limit == Timeout::NoWait || !self.membership.may(Verb::Send) || !self.is_ordinary() {
@@ -71,7 +72,9 @@ impl Endpoint {
         }
         // A peer that awaits an answer takes any message as the answer.
         if peer.link().owed().is_some() {
-            let Some(may_sleep) = answer_short(peer, message) else { return Err(LeftSend::Call) };
+            let Some(may_sleep) = answer_ordinary(peer, message, beside) else {
+                return Err(LeftSend::Call);
+            };
             self.end_answer(index, may_sleep);
             return Ok(());
         }
@@ -81,8 +84,7 @@ impl Endpoint {
             return Err(LeftSend::Call);
         }
         // The point of no return: the message is posted.
-        let Message { m_type, payload, .. } = message;
-        let posted = peer.link_mut().post_short(MessageKind::Send, stamp, *m_type, payload);
+        let posted = beside.post(peer.link_mut(), MessageKind::Send, stamp, message);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);

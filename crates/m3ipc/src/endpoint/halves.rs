@@ -12,6 +12,7 @@
 
 use super::Endpoint;
 use super::fast::LeftOver;
+use super::fast_payload::Nothing;
 use super::fast_receive::LeftReceive;
 use super::fast_send::LeftSend;
 use super::received::Source;
@@ -88,7 +89,8 @@ impl Endpoint {
         limit: Timeout,
         deliver: impl FnOnce(Message) -> T,
     ) -> Result<T, UnfinishedRequest> {
-        self.sendrec_fast(to, message, limit, deliver).map_err(UnfinishedRequest)
+        self.sendrec_fast(to, (message, Nothing), limit, Nothing, deliver)
+            .map_err(UnfinishedRequest)
     }
 
     /// The slow half of [`sendrec_timeout`](Self::sendrec_timeout). The example is at
@@ -133,7 +135,7 @@ impl Endpoint {
         message: &Message,
         limit: Timeout,
     ) -> Result<(), UnfinishedSend> {
-        self.send_fast(to, message, limit).map_err(UnfinishedSend)
+        self.send_fast(to, (message, Nothing), limit).map_err(UnfinishedSend)
     }
 
     /// The slow half of [`send_timeout`](Self::send_timeout). The example is at
@@ -198,8 +200,8 @@ impl Endpoint {
         deliver: impl FnOnce(Message) -> T,
     ) -> Result<T, UnfinishedReceive> {
         match source {
-            Source::Any => self.receive_fast(limit, deliver),
-            Source::From(source) => self.receive_one_fast(source, limit, deliver),
+            Source::Any => self.receive_fast(limit, Nothing, deliver),
+            Source::From(source) => self.receive_one_fast(source, limit, Nothing, deliver),
         }
         .map_err(UnfinishedReceive)
     }
@@ -239,6 +241,6 @@ impl Endpoint {
     #[must_use]
     #[inline(always)]
     pub fn reply_fast_half(&mut self, to: Address, message: &Message) -> bool {
-        self.reply_fast(to, message)
+        self.reply_fast(to, message, Nothing)
     }
 }

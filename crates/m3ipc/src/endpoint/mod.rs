@@ -39,6 +39,7 @@ mod failed_rings;
 mod fast;
 mod fast_calls;
 mod fast_pauses;
+mod fast_payload;
 mod fast_receive;
 mod fast_send;
 mod fast_sleep;

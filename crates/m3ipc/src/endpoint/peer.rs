@@ -135,6 +135,12 @@ impl Peer {
         &self.copies
     }
 
+    /// The link with this peer, and the copies with it, to be changed.
+    #[inline]
+    pub(super) fn link_and_copies(&mut self) -> (&Link, &mut PeerCopies) {
+        (&self.link, &mut self.copies)
+    }
+
     /// The copies with this peer, to be changed.
     #[inline]
     pub(super) fn copies_mut(&mut self) -> &mut PeerCopies {

@@ -1,9 +1,8 @@
 //! The state of copies between an endpoint and one peer.
 
 use m3ipc_link::{BounceBuffer, CopyCommand, ServedBounceBuffer};
-use m3ipc_shm::FixedRegion;
+use m3ipc_shm::RegionCopier;
 use m3ipc_sys::MemoryRange;
-use std::sync::Arc;
 
 /// A copy without progress for this long has failed, in nanoseconds.
 pub(super) const STALL_NS: u64 = 1_000_000_000;
@@ -142,7 +141,8 @@ pub(super) struct CommonRange {
     /// The count of area changes at the time of the look-up.
     pub(super) changes: u32,
     pub(super) base: u64,
-    pub(super) region: Arc<FixedRegion>,
+    /// The copier of the region.
+    pub(super) copier: RegionCopier,
 }
 
 impl CommonRange {

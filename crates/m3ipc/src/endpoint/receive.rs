@@ -4,6 +4,7 @@ use super::Endpoint;
 use super::buffer::Buffer;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
+use super::fast_payload::Nothing;
 use super::fast_receive::LeftReceive;
 use super::received::{Received, ReceivedKind, Source};
 use super::wait::WaitTarget;
@@ -88,8 +89,10 @@ impl Endpoint {
             source.address(),
         );
         let fast = match source {
-            Source::Any => self.receive_fast(limit, |message| message),
-            Source::From(source) => self.receive_one_fast(source, limit, |message| message),
+            Source::Any => self.receive_fast(limit, Nothing, |message| message),
+            Source::From(source) => {
+                self.receive_one_fast(source, limit, Nothing, |message| message)
+            }
         };
         match fast {
             Ok(message) => {
@@ -189,16 +192,17 @@ impl Endpoint {
             source.address(),
         );
         let fast = match source {
-            Source::Any => self.receive_fast(limit, |message| message),
-            Source::From(source) => self.receive_one_fast(source, limit, |message| message),
+            Source::Any => self.receive_fast(limit, &mut *buffer, |taken| taken),
+            Source::From(source) => {
+                self.receive_one_fast(source, limit, &mut *buffer, |taken| taken)
+            }
         };
         let received = match fast {
-            Ok(message) => {
-                buffer.for_link(0);
+            Ok((message, bytes)) => {
                 let kind = self.latest_kind();
                 Ok(Received {
                     message,
-                    bytes: 0,
+                    bytes,
                     is_request: kind == Some(ReceivedKind::Request),
                     is_notification: kind == Some(ReceivedKind::Notification),
                     died: None,
@@ -380,6 +384,10 @@ impl Endpoint {
         if self.inbox.order().may_repeat()
             && let Some(message) = self.next_notification(false)
         {
+            if self.inbox.is_empty() {
+                // It came before nothing, so its repetition is none.
+                self.inbox.order().note_message();
+            }
             return Ok(Some(message));
         }
         let mut lost_takes = 0;

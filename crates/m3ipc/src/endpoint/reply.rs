@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
+use super::fast_payload::{InLink, Nothing};
 use super::outgoing::Outgoing;
 use super::peer::UNASKED;
 use super::stamps::Moment;
@@ -35,8 +36,11 @@ impl Endpoint {
     #[inline]
     pub fn reply(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
         let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
-        let replied =
-            if self.reply_fast(to, message) { Ok(()) } else { self.reply_short(to, message) };
+        let replied = if self.reply_fast(to, message, Nothing) {
+            Ok(())
+        } else {
+            self.reply_short(to, message)
+        };
         span.end(&replied);
         replied
     }
@@ -74,7 +78,8 @@ impl Endpoint {
             return Err(ReplyError::too_long(long.len()));
         };
         let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
-        let replied = if long.is_empty() && self.reply_fast(to, message) {
+        let beside = InLink::new(long);
+        let replied = if beside.is_some_and(|beside| self.reply_fast(to, message, beside)) {
             Ok(())
         } else {
             self.reply_outgoing(to, outgoing).map_err(|fail| ReplyError::of(fail, to))

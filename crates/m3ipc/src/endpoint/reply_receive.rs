@@ -1,6 +1,7 @@
 //! `reply_receive`: the two calls of a server's loop in one.
 
 use super::Endpoint;
+use super::fast_payload::Nothing;
 use super::fast_receive::LeftReceive;
 use super::received::Source;
 use crate::error::ReplyReceiveError;
@@ -75,7 +76,7 @@ impl Endpoint {
     ) -> Result<Message, ReplyReceiveError> {
         let limit = limit.into();
         let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
-        let is_ordinary = self.reply_fast(to, answer);
+        let is_ordinary = self.reply_fast(to, answer, Nothing);
         if is_ordinary {
             span.end_well();
         } else {
@@ -85,7 +86,7 @@ impl Endpoint {
         }
         let span = observe::call("receive", self.membership.vm(), self.membership.address(), ANY);
         let fast = if is_ordinary {
-            self.receive_ordinary(limit, |message| message)
+            self.receive_ordinary(limit, Nothing, |message| message)
         } else {
             Err(LeftReceive::Call)
         };

@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
+use super::fast_payload::{InLink, Nothing};
 use super::fast_send::LeftSend;
 use super::outgoing::Outgoing;
 use super::peer::Peer;
@@ -97,7 +98,7 @@ impl Endpoint {
         message: &Message,
         limit: Timeout,
     ) -> Result<(), LeftSend> {
-        self.send_fast(to, message, limit)
+        self.send_fast(to, (message, Nothing), limit)
     }
 
     #[cold]
@@ -186,8 +187,10 @@ impl Endpoint {
         };
         let limit = limit.into();
         let span = observe::call("send", self.membership.vm(), self.membership.address(), to);
-        let fast =
-            if long.is_empty() { self.send_once(to, message, limit) } else { Err(LeftSend::Call) };
+        let fast = match InLink::new(long) {
+            Some(beside) => self.send_fast(to, (message, beside), limit),
+            None => Err(LeftSend::Call),
+        };
         let sent = fast.or_else(|left| self.end_send(left, to, outgoing, limit));
         span.end(&sent);
         sent

@@ -5,6 +5,7 @@ use super::buffer::Buffer;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast::LeftOver;
+use super::fast_payload::{InLink, Nothing};
 use super::outgoing::Outgoing;
 use super::payload::{refused, treatment};
 use super::request_end::RequestEnd;
@@ -85,7 +86,20 @@ impl Endpoint {
         message: &Message,
         limit: Timeout,
     ) -> Result<Message, LeftOver> {
-        self.sendrec_fast(to, message, limit, |answer| answer)
+        self.sendrec_fast(to, (message, Nothing), limit, Nothing, |answer| answer)
+    }
+
+    /// The same with payloads.
+    #[inline(never)]
+    fn request_once(
+        &mut self,
+        to: Address,
+        (message, long): (&Message, &[u8]),
+        buffer: &mut Buffer<'_>,
+        limit: Timeout,
+    ) -> Result<(Message, usize), LeftOver> {
+        let beside = InLink::new(long).ok_or(LeftOver::Call)?;
+        self.sendrec_fast(to, (message, beside), limit, buffer, |answer| answer)
     }
 
     #[cold]
@@ -212,18 +226,8 @@ impl Endpoint {
             return Err(SendRecError::too_long(long.len()));
         };
         let span = observe::call("sendrec", self.membership.vm(), self.membership.address(), to);
-        let fast = if long.is_empty() {
-            self.sendrec_once(to, message, limit)
-        } else {
-            Err(LeftOver::Call)
-        };
-        let answered = match fast {
-            Ok(answer) => {
-                buffer.for_link(0);
-                Ok((answer, 0))
-            }
-            Err(left) => self.end_call(left, to, outgoing, buffer, limit),
-        };
+        let fast = self.request_once(to, (message, long), buffer, limit);
+        let answered = fast.or_else(|left| self.end_call(left, to, outgoing, buffer, limit));
         span.end(&answered);
         answered
     }

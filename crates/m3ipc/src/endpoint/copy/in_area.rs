@@ -20,7 +20,7 @@ use m3ipc_sys::{CopySource, CopyTarget};
 use std::sync::Arc;
 
 /// Bytes of one step. During a step this process gets no blocks of the area.
-const STEP_BYTES: usize = 256 * 1024;
+pub(super) const STEP_BYTES: usize = 256 * 1024;
 
 /// A region and an offset in it.
 type CommonSpan<'a> = (&'a FixedRegion, u64);
@@ -233,13 +233,13 @@ fn common_of<'a>(
         let (first, end) = state.member().span(offset)?;
         let base = state.info.base;
         let end = end.min(state.info.limit_bytes);
-        let region = Arc::clone(&state.region);
+        let copier = state.region.copier();
         return Some(CommonRange {
             start: base + first,
             end: base + end,
             changes: 0,
             base,
-            region,
+            copier,
         });
     }
     None
@@ -247,7 +247,7 @@ fn common_of<'a>(
 
 #[inline]
 fn common_span(common: Option<&CommonRange>, address: u64, done: usize) -> Option<CommonSpan<'_>> {
-    common.map(|common| (&*common.region, address + done as u64 - common.base))
+    common.map(|common| (common.copier.region(), address + done as u64 - common.base))
 }
 
 /// Own memory, if it lies in an area.
