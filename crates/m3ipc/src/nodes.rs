@@ -93,6 +93,15 @@ impl Proxy {
         Ok(())
     }
 
+    /// Tells the daemon the end of a wakeup: 0 or a code.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn woken(&mut self, number: u64, code: i32) -> Result<(), NodeError> {
+        self.control.request(&Request::Nodes(NodesRequest::Woken { number, code }))?;
+        Ok(())
+    }
+
     /// Binds a stand-in for an endpoint of another node.
     ///
     /// # Errors
@@ -273,6 +282,14 @@ impl StandIn {
         self.taken(sender);
         let answered = self.endpoint.answer_held(&mut self.held, sender, message, bytes);
         answered.map(drop).map_err(|fail| fail.code)
+    }
+
+    /// Wakes a local endpoint in the name of the remote one.
+    ///
+    /// # Errors
+    /// The code of the failure. -320 and -324: the endpoint remembers it.
+    pub fn wakeup(&mut self, to: Address) -> Result<(), Code> {
+        self.endpoint.wakeup(to).map_err(|error| error.code())
     }
 
     /// Posts a message of the remote endpoint.

@@ -42,6 +42,13 @@ pub enum NodesRequest {
     /// The endpoint of this stand-in has died: its peers learn that, and not that its node is out
     /// of reach. Reply: `Done`.
     Died,
+    /// A wakeup of an endpoint of another node has ended. Reply: `Done`.
+    Woken {
+        /// Its number in [`NodesEvent::Wakeup`].
+        number: u64,
+        /// 0 or a code.
+        code: i32,
+    },
 }
 
 /// An event for a proxy.
@@ -62,6 +69,17 @@ pub enum NodesEvent {
         address: i32,
         /// The name.
         name: String,
+    },
+    /// A local endpoint wakes one of another node. The proxy says the end: [`NodesRequest::Woken`].
+    Wakeup {
+        /// The number of the wakeup.
+        number: u64,
+        /// Their VM.
+        vm: i32,
+        /// The address of the local one.
+        from: i32,
+        /// The address of the other one.
+        address: i32,
     },
     /// An endpoint has ended. Its peers have their events already.
     Ended {

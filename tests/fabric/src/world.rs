@@ -321,8 +321,10 @@ impl World {
                 if content.long != payload_of(number) {
                     return Err(format!("{number} has another payload: {content:?}"));
                 }
-                let same = |it: &Offered| it.from == from && it.to == to;
-                if node.offered.values().any(same) {
+                // A wakeup takes no slot of the link.
+                let is_message = |kind: CallKind| kind != CallKind::Wakeup;
+                let same = |it: &Offered| it.from == from && it.to == to && is_message(it.kind);
+                if is_message(kind) && node.offered.values().any(same) {
                     return Err(format!("{number} is offered to {to:?} beside an earlier one"));
                 }
                 node.offered.insert(delivery, Offered { from, to, kind, number });

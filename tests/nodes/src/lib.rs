@@ -25,6 +25,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The id of the VM on both nodes.
 pub const VM: i32 = 3;
@@ -128,11 +129,26 @@ pub struct OneNode {
 
 impl OneNode {
     fn new(directory: &Path, name: &str, space: Option<u32>) -> Self {
-        Self::with(directory, name, space, "\"nodes.toml\"")
+        Self::with(directory, name, space, "\"nodes.toml\"", &VmConfig::new("shop").id(VM))
+    }
+
+    /// A node of the directory with a VM of its own.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn with_vm(directory: &Directory, name: &str, vm: &VmConfig) -> Self {
+        Self::with(directory.path(), name, None, "\"nodes.toml\"", vm)
     }
 
     /// A node with this value of `registry` in its configuration.
-    fn with(directory: &Path, name: &str, space: Option<u32>, registry: &str) -> Self {
+    fn with(
+        directory: &Path,
+        name: &str,
+        space: Option<u32>,
+        registry: &str,
+        vm: &VmConfig,
+    ) -> Self {
         let fixture = NodeFixture::new(name);
         let config = directory.join(format!("{name}.toml"));
         let text = format!(
@@ -140,7 +156,7 @@ impl OneNode {
             fixture.directory()
         );
         std::fs::write(&config, text).expect("a test may write there");
-        let vm = fixture.node().vm_init(&VmConfig::new("shop").id(VM)).expect("a fresh VM");
+        let vm = fixture.node().vm_init(vm).expect("a fresh VM");
         let proxy = start_proxy(&config, space);
         Self { fixture, vm, proxy, config, space, anchor: Mutex::new(None) }
     }
@@ -179,7 +195,7 @@ impl OneNode {
 
     /// Waits until the proxy has registered. Before that, any free slot may be one of another node,
     /// and a program there makes the registration fail.
-    fn await_proxy(&self) {
+    pub fn await_proxy(&self) {
         let lives = self.config.with_extension("lives");
         until("the proxy has counted its start", || lives.exists());
     }
@@ -234,8 +250,9 @@ impl Cluster {
     /// If one of them does not start.
     #[must_use]
     pub fn with(directory: Directory, registry: impl Fn(&str) -> String) -> Self {
-        let alpha = OneNode::with(directory.path(), "alpha", None, &registry("alpha"));
-        let beta = OneNode::with(directory.path(), "beta", None, &registry("beta"));
+        let vm = VmConfig::new("shop").id(VM);
+        let [alpha, beta] = ["alpha", "beta"]
+            .map(|name| OneNode::with(directory.path(), name, None, &registry(name), &vm));
         Self { alpha, beta, directory }
     }
 
@@ -257,18 +274,32 @@ impl Directory {
     /// If the test may not write.
     #[must_use]
     pub fn new(name: &str) -> Self {
+        let slots = "{ alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 199]] }";
+        Self::with_vms(name, &[(VM, "shop", slots)])
+    }
+
+    /// The same with these VMs: id, name, and the slots of each node.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    #[must_use]
+    pub fn with_vms(name: &str, vms: &[(i32, &str, &str)]) -> Self {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let directory =
-            std::env::temp_dir().join(format!("m3-nodes-{}-{name}", std::process::id()));
+            std::env::temp_dir().join(format!("m3-nodes-{}-{serial}-{name}", std::process::id()));
         let names = ["alpha", "beta"].map(|name| NodeName::new(name).expect("a name"));
         keys::make(&directory.join("keys"), &names).expect("keys can be made");
         let [a, b] = free_ports();
-        let registry = format!(
+        let mut registry = format!(
             "cluster = \"test\"\n\
              [[node]]\nid = 1\nname = \"alpha\"\naddress = \"127.0.0.1:{a}\"\n\
-             [[node]]\nid = 2\nname = \"beta\"\naddress = \"127.0.0.1:{b}\"\n\
-             [[vm]]\nid = {VM}\nname = \"shop\"\n\
-             slots = {{ alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 199]] }}\n"
+             [[node]]\nid = 2\nname = \"beta\"\naddress = \"127.0.0.1:{b}\"\n"
         );
+        for (id, name, slots) in vms {
+            let entry = format!("[[vm]]\nid = {id}\nname = \"{name}\"\nslots = {slots}\n");
+            registry.push_str(&entry);
+        }
         std::fs::write(directory.join("nodes.toml"), registry).expect("a test may write there");
         Self(directory)
     }

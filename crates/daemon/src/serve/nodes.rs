@@ -3,6 +3,7 @@
 //! A node without a proxy has no slots of other nodes, so it uses nothing of this.
 
 use crate::server::Server;
+use crate::state::connection::Deferred;
 use crate::tables::{Credentials, Death, Member, MemberId, MemberKind};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
@@ -31,7 +32,41 @@ impl Server {
                 }
                 self.reply_done(token);
             }
+            NodesRequest::Woken { number, code } => self.end_wakeup(token, number, code),
         }
+    }
+
+    /// Wakes an endpoint of another node. The answer comes when the proxy tells the end.
+    pub(super) fn wake_remote(&mut self, token: Token, own: Option<MemberId>, id: MemberId) {
+        let Some(own) = own.filter(|own| own.vm == id.vm) else {
+            let why = format!(
+                "endpoint {} is on another node; bind an endpoint of its VM, or wake it there",
+                id.address
+            );
+            return self.refuse(token, Code::RmtProc, why);
+        };
+        self.nodes.last_wakeup += 1;
+        let number = self.nodes.last_wakeup;
+        self.defer(token, Deferred::Wakeup(number));
+        let (vm, from, address) = (id.vm, own.address.0, id.address.0);
+        self.tell_proxy(NodesEvent::Wakeup { number, vm, from, address });
+    }
+
+    fn end_wakeup(&mut self, token: Token, number: u64, code: i32) {
+        if self.nodes.proxy != Some(token) {
+            return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
+        }
+        // The caller may have gone, or asked for something else.
+        for waiting in self.connections.deferred_until(Deferred::Wakeup(number)) {
+            match code {
+                0 => self.reply_done(waiting),
+                code => {
+                    let code = Code::from_number(code).unwrap_or(Code::Unknown);
+                    self.refuse(waiting, code, "the node of the endpoint says so");
+                }
+            }
+        }
+        self.reply_done(token);
     }
 
     fn register_proxy(&mut self, token: Token, ranges: Vec<ForeignRange>) {
@@ -100,6 +135,10 @@ impl Server {
     pub(crate) fn note_closed_proxy(&mut self, token: Token) {
         if self.nodes.proxy == Some(token) {
             self.nodes.proxy = None;
+            for waiting in self.connections.waking() {
+                let why = "the proxy has left; the endpoint may have been woken";
+                self.refuse(waiting, Code::Unknown, why);
+            }
             self.nodes.reachable.clear();
             tracing::info!("the proxy has left: endpoints of other nodes cannot be called");
         }
@@ -108,11 +147,18 @@ impl Server {
     /// The answer to a contact with an endpoint that nobody stands in for, because its node cannot
     /// be reached.
     pub(super) fn is_unreachable(&mut self, token: Token, vm: i32, peer: Address) -> bool {
-        let Some(node) = self.node.node_of(vm, peer).map(str::to_owned) else { return false };
-        if self.nodes.proxy.is_some() && self.nodes.reachable.contains(&node) {
-            return false;
+        let Some(why) = self.why_unreachable(vm, peer) else { return false };
+        self.reply(token, Reply::Unreachable(why), Vec::new());
+        true
+    }
+
+    /// Why nothing reaches the node of this endpoint; `None` if it is reached, or is this node.
+    pub(super) fn why_unreachable(&self, vm: i32, peer: Address) -> Option<String> {
+        let node = self.node.node_of(vm, peer)?;
+        if self.nodes.proxy.is_some() && self.nodes.reachable.contains(node) {
+            return None;
         }
-        let why = match self.nodes.proxy {
+        Some(match self.nodes.proxy {
             None => format!(
                 "endpoint {peer} is on the node {node}, and no proxy runs here; start \
                  `m3-proxy run`"
@@ -121,9 +167,7 @@ impl Server {
                 "endpoint {peer} is on the node {node}, which cannot be reached; see the log of \
                  m3-proxy here and there"
             ),
-        };
-        self.reply(token, Reply::Unreachable(why), Vec::new());
-        true
+        })
     }
 
     /// A bind has taken effect.

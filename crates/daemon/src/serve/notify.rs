@@ -123,6 +123,11 @@ impl Server {
             return self.refuse(token, Code::Endpoint, "an endpoint cannot wake itself");
         }
         if let Err(error) = self.node.may_unbind(id, cred) {
+            if error.code() == Code::NotBind
+                && let Some(why) = self.why_unreachable(id.vm, id.address)
+            {
+                return self.refuse(token, Code::NotConn, why);
+            }
             // A dead destination has one code for all verbs.
             let code = if error.code() == Code::NotBind { Code::DstDied } else { error.code() };
             return self.refuse(token, code, error);
@@ -131,6 +136,9 @@ impl Server {
             && let Err(denied) = self.node.check_verb(own, Some(id.address), Verb::Wakeup)
         {
             return self.refuse(token, denied.code(), denied);
+        }
+        if self.node.is_stand_in(id) {
+            return self.wake_remote(token, own, id);
         }
         let Some(pages) = self.connections.pages_of(id) else {
             let why = format!(

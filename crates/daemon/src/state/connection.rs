@@ -80,6 +80,8 @@ pub(crate) enum Deferred {
     Unbind(MemberId),
     /// The node ends.
     NodeEnd,
+    /// The wakeup of an endpoint of another node, with its number.
+    Wakeup(u64),
 }
 
 /// The result of a send.

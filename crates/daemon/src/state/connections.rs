@@ -81,6 +81,13 @@ impl Connections {
         self.by_token.values_mut().filter(move |other| other.cred.uid == uid)
     }
 
+    /// The connections that wait for the wakeup of an endpoint of another node.
+    pub(crate) fn waking(&self) -> Vec<Token> {
+        let wakes = |other: &Connection| matches!(other.deferred, Some(Deferred::Wakeup(_)));
+        let waiting = self.by_token.iter().filter(|(_, other)| wakes(other));
+        waiting.map(|(token, _)| *token).collect()
+    }
+
     /// The connections whose answer waits for this event.
     pub(crate) fn deferred_until(&self, event: Deferred) -> Vec<Token> {
         let waiting = self.by_token.iter().filter(|(_, other)| other.deferred == Some(event));

@@ -13,4 +13,6 @@ pub(crate) struct Nodes {
     pub(crate) reachable: BTreeSet<String>,
     /// Stand-ins whose endpoints have died.
     pub(crate) died: BTreeSet<MemberId>,
+    /// The number of the latest wakeup of an endpoint of another node.
+    pub(crate) last_wakeup: u64,
 }

@@ -9,7 +9,7 @@
 //! | Taken: a request | delivered; abandoned | abandoned | delivered |
 //!
 //! A slot of a link holds one message. So a message waits until the earlier one of its pair is
-//! taken or withdrawn, also across sessions.
+//! taken or withdrawn, also across sessions. A wakeup takes no slot, and waits for no message.
 
 use m3ipc_abi::Code;
 
@@ -63,6 +63,12 @@ impl Machine {
             return Ok(());
         }
         self.acquaint(to, node);
+        if kind == CallKind::Wakeup {
+            // It is no message: it waits for none, and none waits for it.
+            self.offer(id);
+            self.fetch(node);
+            return Ok(());
+        }
         let queue = self.incoming.pairs.entry(pair).or_default();
         queue.push_back(id);
         if queue.len() == 1 || self.own.planted.has(Fault::PairOverlaps) {
@@ -77,10 +83,13 @@ impl Machine {
         let peer = self.peers.get(&node);
         let Some(id) = peer.and_then(|peer| peer.incoming.get(&call)).copied() else { return };
         let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
-        let pair = delivery.pair;
+        let (pair, kind) = (delivery.pair, delivery.kind);
         delivery.is_incomplete = false;
         if let Some(content) = &mut delivery.content {
             content.long = bytes;
+        }
+        if kind == CallKind::Wakeup {
+            return self.offer(id);
         }
         self.offer_first(pair);
     }
@@ -112,7 +121,9 @@ impl Machine {
         // A message that follows an answer waits until the answer is complete.
         let answered = (EndpointId::new(from.vm, to), from.address);
         let offers_early = self.own.planted.has(Fault::OfferedIncomplete);
-        if self.outgoing.answering.contains(&answered) || delivery.is_incomplete && !offers_early {
+        let follows = delivery.kind != CallKind::Wakeup;
+        let waits = follows && self.outgoing.answering.contains(&answered);
+        if waits || delivery.is_incomplete && !offers_early {
             return;
         }
         let Some(content) = delivery.content.take() else { return };

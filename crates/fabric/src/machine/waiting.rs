@@ -127,7 +127,7 @@ impl Machine {
     /// enough: other VMs may fill it for good.
     pub(super) fn announce_room(&mut self, node: NodeId) {
         let limits = &self.own.settings.limits;
-        if !self.peers.get(&node).is_some_and(|peer| !peer.wants_room.is_empty()) {
+        if self.peers.get(&node).is_none_or(|peer| peer.wants_room.is_empty()) {
             return;
         }
         let pieced_bytes = self.pieced_bytes_for(node);

@@ -8,6 +8,7 @@
 //! | a bind, an end | `bound`, `died` |
 
 mod copies;
+mod wakeups;
 
 use super::copy::Copies;
 use super::ends::{Parcel, failure_of, report};
@@ -64,6 +65,8 @@ pub struct Local {
     /// Messages that wait for room in the machine.
     kept: Kept,
     copies: Copies,
+    /// The wakeups of local endpoints, with the daemon's numbers.
+    wakeups: BTreeMap<CallId, u64>,
     names: Names,
     next_look: Option<Instant>,
     look: Duration,
@@ -84,6 +87,7 @@ impl Local {
             late: VecDeque::new(),
             kept: Kept::default(),
             copies: Copies::default(),
+            wakeups: BTreeMap::new(),
             names: Names::default(),
             next_look: None,
             look: LOOKS[0],
@@ -182,6 +186,9 @@ impl Local {
                 NodesEvent::Named { vm, address, name } => {
                     let Some(id) = endpoint(vm, address) else { continue };
                     machine.named(clock.now_ns(), id, &name);
+                }
+                NodesEvent::Wakeup { number, vm, from, address } => {
+                    self.begin_wakeup(number, (vm, from, address), machine, clock)?;
                 }
                 NodesEvent::Ended { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
@@ -481,7 +488,9 @@ impl Local {
 
     /// The machine has ended a call.
     pub fn ended(&mut self, call: CallId, outcome: Outcome) {
-        let Some((id, sender)) = self.calls.remove(&call) else { return };
+        let Some((id, sender)) = self.calls.remove(&call) else {
+            return self.end_wakeup(call, &outcome);
+        };
         let Some(entry) = self.stand_ins.get_mut(&id) else { return };
         entry.calls.remove(&sender);
         let stand_in = &mut entry.stand_in;
@@ -516,13 +525,13 @@ impl Local {
     /// Posts a message of a remote endpoint.
     pub fn deliver(&mut self, parcel: Parcel, machine: &mut Machine, clock: &Clock) {
         let Parcel { number, from, to, kind, .. } = parcel;
-        if kind == CallKind::Wakeup {
-            return machine.done(clock.now_ns(), number, Some(Code::NoSys));
-        }
         match self.turn(from) {
             Turn::Bind => {}
             Turn::Later => return self.late.push_back(parcel),
             Turn::Never => return machine.refused(clock.now_ns(), number, Failure::Overload),
+        }
+        if kind == CallKind::Wakeup {
+            return self.wake(number, from, to, machine, clock);
         }
         let own_is_higher = self.owners.owner(from).is_some_and(|node| self.own > node);
         let Some(entry) = self.stand_ins.get_mut(&from) else { return };

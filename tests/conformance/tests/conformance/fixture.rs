@@ -1,9 +1,8 @@
 //! What the cases share: a node and a VM of their own, partners in threads and processes.
 
+pub use crate::peer::Peer;
 use m3ipc::{Address, Endpoint, Node, Slot, Vm, VmConfig};
-use m3ipc_test_fixture::{NodeFixture, program, watchdog};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -50,21 +49,14 @@ impl Fixture {
 
     /// A process that takes these steps, bound at this slot; `-` is not bound.
     pub fn process(&self, slot: &str, steps: &[&str]) -> Peer {
-        let mut command = Command::new(program("m3-tests-partner"));
-        command.arg(self.node_fixture.directory()).arg(self.vm.name()).arg(slot).args(steps);
-        command.env("M3_RUNTIME_DIR", self.node_fixture.directory());
-        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut child = command.spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        Peer { child, output }
+        Peer::start(self.node_fixture.directory(), self.vm.name(), slot, steps)
     }
 
     /// A process that is bound at this slot, and its address.
     pub fn bound(&self, slot: Slot, steps: &[&str]) -> (Peer, Address) {
         let mut peer = self.process(&slot.to_string(), steps);
-        let line = peer.line();
-        let address = line.strip_prefix("bound ").unwrap().parse().unwrap();
-        (peer, Address(address))
+        let address = peer.bound_at();
+        (peer, address)
     }
 
     /// Waits until the endpoint in this slot sleeps in this call.
@@ -90,69 +82,5 @@ impl Fixture {
         let address = self.thread(slot, |endpoint| endpoint.address()).join().unwrap();
         self.until_free(slot);
         address
-    }
-}
-
-/// Another process.
-pub struct Peer {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl Peer {
-    pub fn pid(&self) -> i32 {
-        self.child.id().cast_signed()
-    }
-
-    /// The next line of its output.
-    pub fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// The code or number in the next line.
-    pub fn code(&mut self) -> i32 {
-        self.line().parse().unwrap()
-    }
-
-    /// Sends signals until one ends a blocked call; the code of that call.
-    pub fn interrupted(&mut self) -> i32 {
-        let (pid, done) = (self.pid(), std::sync::atomic::AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    m3ipc_test_fixture::signals::send(pid, pid);
-                    std::thread::sleep(Duration::from_millis(5));
-                }
-            });
-            let code = self.code();
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
-            code
-        })
-    }
-
-    pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Ends its input, and waits until it leaves.
-    pub fn leave(&mut self) {
-        drop(self.child.stdin.take());
-        self.child.wait().unwrap();
-    }
-
-    /// The signal that ended it.
-    pub fn died_of(&mut self) -> Option<i32> {
-        use std::os::unix::process::ExitStatusExt;
-        self.child.wait().unwrap().signal()
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

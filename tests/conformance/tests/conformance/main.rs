@@ -15,6 +15,7 @@ mod names;
 mod node;
 mod notices;
 mod numbers;
+mod peer;
 mod requests;
 mod rights;
 mod unbinding;
