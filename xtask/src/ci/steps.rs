@@ -451,6 +451,17 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
+        name: "conformance-nodes",
+        command: "cargo nextest run -p m3ipc-conformance -p m3ipc-proxy -p m3ipc-test-fixture \
+                  -p m3ipc-test-nodes --ignore-default-filter \
+                  -E binary(conformance)&package(m3ipc-test-nodes)",
+        after: &["test"],
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command with the name of the failed row",
+        ..FULL
+    },
+    Step {
         name: "slow-path",
         command: "cargo nextest run -p m3ipc -p m3ipc-test-fixture -p m3ipc-conformance -p \
                   m3ipc-hostile -p m3ipc-crash",
