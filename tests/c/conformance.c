@@ -220,6 +220,7 @@ static void order_of_checks(void) {
 
 static void not_yet(void) {
   node_usr_t info;
+  proc_usr_t sender, receiver;
 
   group("one node");
   is(mnx_getnodeinfo(NODE, &info), OK, "getnodeinfo of the local node");
@@ -232,7 +233,11 @@ static void not_yet(void) {
   is((int)info.n_flags, NODE_FREE, "its state");
   is(mnx_getnodeinfo(BIG, &info), EMOLBADNODEID, "getnodeinfo: out of range");
   is(mnx_getnodeinfo(NODE, NULL), EMOLADDRNOTAVAIL, "getnodeinfo into NULL");
-  group("not in this release");
+  is(info.n_proxies, M3_NO_PROXIES, "no proxy connects it");
+  is(mnx_getproxyinfo(NODE + 1, &sender, &receiver), EMOLBADPROXY, "getproxyinfo without proxies");
+  is(mnx_getproxyinfo(NODE, &sender, &receiver), EMOLBADPROXY, "getproxyinfo of the local node");
+  is(mnx_getproxyinfo(BIG, NULL, NULL), EMOLBADPROXY, "getproxyinfo: out of range");
+  group("no meaning here");
   is(mnx_add_node(VM, 1), EMOLNOSYS, "add_node");
   is(mnx_del_node(VM, 1), EMOLNOSYS, "del_node");
   is(mnx_node_up("n", 1, 1), EMOLNOSYS, "node_up");

@@ -19,6 +19,7 @@ const SLOT_FREE: u64 = 1 << 0;
 const NO_MAP: u64 = 1 << 1;
 const SENDING: u64 = 1 << 2;
 const RECEIVING: u64 = 1 << 3;
+const REMOTE: u64 = 1 << 12;
 const WAITUNBIND: u64 = 1 << 17;
 const WAITBIND: u64 = 1 << 18;
 
@@ -32,6 +33,14 @@ pub(crate) fn slot(vmid: c_int, nr: c_int) -> CallResult<ProcUsr> {
     let Some(endpoint) = node.endpoint(vm.id, nr)? else {
         return Ok(free_record(&vm, nr, about.nodeid));
     };
+    if let Some(name) = &endpoint.node {
+        let others = node.other_nodes()?.nodes;
+        let other = others.iter().find(|other| other.name == *name);
+        // It may have been removed just now.
+        return other.map_or(Ok(free_record(&vm, nr, about.nodeid)), |other| {
+            Ok(remote_record(&endpoint, other.id))
+        });
+    }
     let is_bound = |address: Address| match node.endpoint(vm.id, address.slot()) {
         Ok(Some(other)) => other.address == address.0,
         _ => false,
@@ -125,6 +134,43 @@ fn record_of(
         _ => NO_MAP,
     };
     slot
+}
+
+/// The proxy of another node: its sender and its receiver are one process.
+pub(crate) fn proxy(nodeid: c_int) -> CallResult<ProcUsr> {
+    let (mut node, info) = node::find_with_info()?;
+    let others = node.other_nodes()?;
+    if !others.nodes.iter().any(|other| other.id == nodeid) {
+        return Err(Code::BadProxy.into());
+    }
+    let pid = others.proxy_pid.ok_or(Code::NoProxy)?;
+    Ok(proxy_record(pid, info.nodeid, nodeid))
+}
+
+/// The process of the proxy, which has no endpoint of its own.
+fn proxy_record(pid: c_int, own: c_int, node: c_int) -> ProcUsr {
+    ProcUsr {
+        p_lpid: pid,
+        p_vpid: namespace_pid(pid).unwrap_or(pid),
+        p_nodemap: set_of(node),
+        p_proxy: node,
+        p_name: name_of(read_lossy(&format!("/proc/{pid}/comm")).unwrap_or_default().trim_end()),
+        p_cpumask: cpus::of_process(pid),
+        ..empty_record(PROC_NO_PID, NONE.0, own)
+    }
+}
+
+/// What a stand-in shows of an endpoint of another node.
+fn remote_record(endpoint: &EndpointInfo, node: c_int) -> ProcUsr {
+    ProcUsr {
+        p_endpoint: endpoint.address,
+        p_lpid: PROC_NO_PID,
+        p_vpid: PROC_NO_PID,
+        p_rts_flags: REMOTE,
+        p_proxy: node,
+        p_rmtsent: endpoint.received,
+        ..empty_record(endpoint.vm, endpoint.slot, node)
+    }
 }
 
 /// A file as text: a process may give itself any name.

@@ -5,7 +5,7 @@ use crate::failure::CallResult;
 use crate::parameters;
 use crate::records::{DrvsUsr, NodeUsr, bytes_of, name_of, set_of};
 use core::ffi::{c_int, c_ulong};
-use m3ipc::{Code, Node, NodeInfo, NodeParams};
+use m3ipc::{Code, Node, NodeInfo, NodeParams, OtherNodeInfo};
 
 /// `LOCALNODE`.
 const LOCALNODE: c_int = -1;
@@ -18,6 +18,9 @@ const COPY_PIECE_BYTES: c_int = 65_536;
 const FLAGS: u64 = 1 << 2 | 1 << 8;
 /// `M3_NODE_ATTACHED`.
 const NODE_ATTACHED: c_ulong = 1 << 1;
+/// `M3_NODE_SCONNECTED` and `M3_NODE_RCONNECTED`.
+const NODE_SCONNECTED: c_ulong = 1 << 2;
+const NODE_RCONNECTED: c_ulong = 1 << 3;
 /// `M3_NO_PROXIES`.
 const NO_PROXIES: c_int = -1;
 /// `NR_SERVERS`.
@@ -66,20 +69,35 @@ pub(crate) fn info() -> CallResult<(c_int, DrvsUsr)> {
     Ok((info.nodeid, record_of(&info)))
 }
 
-/// The state of a node: of the local one, or that of a node that nobody knows.
+/// The state of a node: of the local one, of one that the proxy knows, or of one that nobody knows.
 pub(crate) fn state(nodeid: c_int) -> CallResult<NodeUsr> {
     let (mut node, info) = find_with_info()?;
     let nodeid = if nodeid == LOCALNODE { info.nodeid } else { nodeid };
-    if !(0..info.nodes).contains(&nodeid) {
-        return Err(Code::BadNodeId.into());
-    }
     let unknown = NodeUsr { n_nodeid: nodeid, n_proxies: NO_PROXIES, ..NodeUsr::default() };
     if nodeid != info.nodeid {
-        return Ok(unknown);
+        let others = node.other_nodes()?;
+        return match others.nodes.iter().find(|other| other.id == nodeid) {
+            Some(other) => Ok(other_state(other)),
+            None if (0..info.nodes).contains(&nodeid) => Ok(unknown),
+            None => Err(Code::BadNodeId.into()),
+        };
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let vms = node.vms()?.iter().fold(0, |set, vm| set | set_of(vm.id));
     Ok(NodeUsr { n_flags: NODE_ATTACHED, n_vms: vms, n_name: name_of(host.trim()), ..unknown })
+}
+
+/// The state of another node. One proxy connects all nodes: its number is that of the node.
+fn other_state(other: &OtherNodeInfo) -> NodeUsr {
+    let connected = if other.reachable { NODE_SCONNECTED | NODE_RCONNECTED } else { 0 };
+    NodeUsr {
+        n_nodeid: other.id,
+        n_flags: NODE_ATTACHED | connected,
+        n_proxies: other.id,
+        n_vms: other.vms.iter().fold(0, |set, vm| set | set_of(*vm)),
+        n_name: name_of(&other.name),
+        ..NodeUsr::default()
+    }
 }
 
 /// Checks the parameters that the daemon does not know, and converts the others.

@@ -187,6 +187,36 @@ pub struct EndpointInfo {
     pub copies_served: u64,
     /// Whether it is connected to this daemon.
     pub connected: bool,
+    /// The node that has it, if that is another one: the process is the proxy, and the counts are
+    /// those of the stand-in here.
+    pub node: Option<String>,
+}
+
+/// Another node, as the proxy of this one knows it. The example is at
+/// [`Node::other_nodes`](crate::Node::other_nodes).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct OtherNodeInfo {
+    /// Its number in the registry.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// Whether its endpoints can be called.
+    pub reachable: bool,
+    /// The VMs, of those that run here and that this user may see, in which it has slots.
+    pub vms: Vec<i32>,
+    /// Its endpoints in these VMs that can be called from here.
+    pub endpoints: u32,
+}
+
+/// The other nodes, and the proxy that connects them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct OtherNodes {
+    /// The process of the proxy; `None` if no proxy is registered.
+    pub proxy_pid: Option<i32>,
+    /// The nodes, by number.
+    pub nodes: Vec<OtherNodeInfo>,
 }
 
 /// The endpoints that may join an area. The example is at [`Node::areas`](crate::Node::areas).
@@ -282,8 +312,9 @@ same_fields! {
     wire::WaitInfo => WaitInfo { verb, peer, for_ns }
     wire::EndpointInfo => EndpointInfo {
         vm, slot, address, pid, tid, uid, gid, names, links, sent, received, slept, copies_direct,
-        copies_shared, copies_served, connected; wait: WaitInfo::of
+        copies_shared, copies_served, connected, node; wait: WaitInfo::of
     }
+    wire::OtherNodeInfo => OtherNodeInfo { id, name, reachable, vms, endpoints }
     wire::AreaInfo => AreaInfo {
         area, base, limit_bytes, extent_bytes, owner, owner_writes, huge, closed, numbers, members;
         audience: AreaAudience::of

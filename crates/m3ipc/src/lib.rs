@@ -65,8 +65,8 @@ pub use error::{
     TimerError, UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use info::{
-    AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, QuotaUse,
-    UserUse, VmInfo, VmLife, WaitInfo,
+    AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, OtherNodeInfo,
+    OtherNodes, Privileges, QuotaUse, UserUse, VmInfo, VmLife, WaitInfo,
 };
 pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,

@@ -17,7 +17,7 @@ use crate::error::{Fail, NameError, NodeError, NotifyError, SendError, SendRecEr
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_wire::{DaemonEvent, NodesRequest, Request};
-pub use m3ipc_wire::{ForeignRange, NodesEvent};
+pub use m3ipc_wire::{ForeignRange, NodesEvent, OtherNode};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,15 @@ impl Proxy {
     /// The daemon is gone.
     pub fn set_foreign(&mut self, foreign: Vec<ForeignRange>) -> Result<(), NodeError> {
         self.control.request(&Request::Nodes(NodesRequest::Register(foreign)))?;
+        Ok(())
+    }
+
+    /// Tells the daemon of all other nodes, for lists.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn set_known(&mut self, nodes: Vec<OtherNode>) -> Result<(), NodeError> {
+        self.control.request(&Request::Nodes(NodesRequest::Known(nodes)))?;
         Ok(())
     }
 

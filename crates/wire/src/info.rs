@@ -196,6 +196,8 @@ pub struct EndpointInfo {
     pub copies_served: u64,
     /// Whether it is connected to this daemon.
     pub connected: bool,
+    /// The node that has it, if that is another one: here is its stand-in.
+    pub node: Option<String>,
 }
 
 /// The other party of a link, as the daemon vouches for it.

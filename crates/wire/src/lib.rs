@@ -22,7 +22,10 @@ pub use info::{
     DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, QuotaUse, UserUse,
     VM_DOMAINS_MAX, VmInfo, VmLife, VmParams, WaitInfo,
 };
-pub use nodes::{FOREIGN_RANGES_MAX, ForeignRange, NodesEvent, NodesRequest};
+pub use nodes::{
+    FOREIGN_RANGES_MAX, ForeignRange, NODE_NAME_MAX_BYTES, NodesEvent, NodesRequest,
+    OTHER_NODES_MAX, OtherNode, OtherNodeInfo,
+};
 pub use reply::{FromDaemon, Refusal, Reply};
 pub use request::{AwaitedEvent, BindKind, Request};
 pub use sock::{SockArrival, SockConnection, SockInfo, SockKind, SockReply, SockRequest};
@@ -41,7 +44,7 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 7 | control regions of pairs have bitmaps of pollers |
 /// | 8 | [`NodesRequest`], [`DaemonEvent::Lost`], held messages |
 /// | 9 | the nonce of [`Request::Bind`] |
-/// | 10 | [`Request::MappedNoReply`] |
+/// | 10 | [`Request::MappedNoReply`], [`NodesRequest::Woken`], [`NodesRequest::Known`] |
 pub const VERSION: u32 = 10;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;

@@ -18,6 +18,35 @@ pub struct ForeignRange {
     pub node: String,
 }
 
+/// The most other nodes that a daemon keeps.
+pub const OTHER_NODES_MAX: usize = 512;
+/// The longest name of another node, in bytes.
+pub const NODE_NAME_MAX_BYTES: usize = 63;
+
+/// Another node by its number and its name in the registry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherNode {
+    /// Its number.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+}
+
+/// Another node, as the daemon of this one knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherNodeInfo {
+    /// Its number.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// Whether it can be reached.
+    pub reachable: bool,
+    /// The VMs, of those that run here and that the asker may see, in which it has slots.
+    pub vms: Vec<i32>,
+    /// Its endpoints in these VMs that can be called from here.
+    pub endpoints: u32,
+}
+
 /// A request of a proxy. Root and the user of the daemon may be the proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodesRequest {
@@ -49,6 +78,10 @@ pub enum NodesRequest {
         /// 0 or a code.
         code: i32,
     },
+    /// These are all other nodes. Reply: `Done`.
+    Known(Vec<OtherNode>),
+    /// What is known of other nodes, for any user. Reply: `OtherNodes`.
+    List,
 }
 
 /// An event for a proxy.

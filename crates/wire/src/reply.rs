@@ -3,6 +3,7 @@
 use crate::area::AreaReply;
 use crate::event::DaemonEvent;
 use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, UserUse, VmInfo};
+use crate::nodes::OtherNodeInfo;
 use crate::sock::SockReply;
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +88,13 @@ pub enum Reply {
     },
     /// The endpoint is on another node, which cannot be reached; the reason, for people.
     Unreachable(String),
+    /// What is known of other nodes.
+    OtherNodes {
+        /// The process of the proxy; `None` if no proxy is registered.
+        proxy_pid: Option<i32>,
+        /// The nodes by number.
+        list: Vec<OtherNodeInfo>,
+    },
 }
 
 /// A frame from the daemon.

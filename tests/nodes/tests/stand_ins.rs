@@ -1,6 +1,6 @@
 //! A stand-in that is taken away, one that has no room, and the sandbox of the proxy.
 
-use m3ipc::nodes::{ForeignRange, Proxy, StandInEvent};
+use m3ipc::nodes::{ForeignRange, OtherNode, Proxy, StandInEvent};
 use m3ipc::{Address, Code, Message, SendError};
 use m3ipc_test_fixture::{NodeFixture, USERS, UserNode, is_root, until, watchdog};
 use m3ipc_test_nodes::{Cluster, Process, VM};
@@ -48,6 +48,42 @@ fn a_stand_in_that_is_unbound_ends_the_calls_that_go_through_it() {
     cluster.beta.await_endpoint(client.address());
     let answer = client.sendrec(SERVER_ADDRESS, &Message::new(7)).expect("the server answers");
     assert_eq!(answer.m_type, 8);
+}
+
+#[test]
+fn other_nodes_and_their_endpoints_are_listed() {
+    watchdog(60);
+    let fixture = NodeFixture::new("listed");
+    fixture.node().vm_init(&m3ipc::VmConfig::new("shop").id(VM)).expect("a fresh VM");
+    let mut asker = fixture.node();
+    let before = asker.other_nodes().expect("the daemon answers");
+    assert_eq!((before.proxy_pid, before.nodes), (None, vec![]));
+    let range = ForeignRange { vm: VM, first: SERVER, last: SERVER, node: "beta".to_owned() };
+    let mut proxy = Proxy::register(fixture.directory(), vec![range]).expect("root may");
+    let known = [(2, "beta"), (3, "gamma")];
+    let known = known.map(|(id, name)| OtherNode { id, name: name.to_owned() });
+    proxy.set_known(known.to_vec()).expect("the daemon takes it");
+    proxy.set_reachable("beta", true).expect("the daemon takes it");
+    let stand_in = proxy.stand_in(VM, SERVER_ADDRESS).expect("the slot is of beta");
+    let listed = asker.other_nodes().expect("the daemon answers");
+    assert_eq!(listed.proxy_pid, i32::try_from(std::process::id()).ok());
+    let of = |at: usize| {
+        let it = &listed.nodes[at];
+        (it.id, it.name.as_str(), it.reachable, it.vms.clone(), it.endpoints)
+    };
+    assert_eq!(of(0), (2, "beta", true, vec![VM], 1));
+    assert_eq!(of(1), (3, "gamma", false, vec![], 0));
+    let endpoints = asker.endpoints(VM).expect("the VM runs");
+    assert_eq!(endpoints[0].node.as_deref(), Some("beta"));
+    // Only the proxy says which nodes there are, and with it they go.
+    let mut other = Proxy::register_again(fixture.directory(), vec![]).map(drop);
+    assert_eq!(other.expect_err("one proxy is enough").code(), Code::RscBusy);
+    drop((stand_in, proxy));
+    until("the nodes have gone", || {
+        asker.other_nodes().is_ok_and(|it| it.proxy_pid.is_none() && it.nodes.is_empty())
+    });
+    other = Proxy::register(fixture.directory(), vec![]).map(drop);
+    assert!(other.is_ok());
 }
 
 #[test]

@@ -192,7 +192,8 @@ int mnx_wait4unbind_T(int ep, long timeout_ms);
  *
  *   vmid  number of the VM; M3_PROC_NO_PID stands for the VM of the caller
  *   nr    slot, not an endpoint
- *   info  receives the state; p_rts_flags of a free slot is M3_SLOT_FREE
+ *   info  receives the state; p_rts_flags of a free slot is M3_SLOT_FREE, and of an endpoint of
+ *         another node M3_REMOTE, with that node in p_nodeid
  *
  * Returns 0, or:
  *   EMOLDRVSINIT      the node is not initialised

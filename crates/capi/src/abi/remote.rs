@@ -1,14 +1,15 @@
-//! The functions of `m3ipc/remote.h`. All but one have no meaning on one node and follow no
-//! pointer.
+//! The functions of `m3ipc/remote.h`. Two inform. The registry and the proxy do the work of the
+//! others, which have no effect and follow no pointer.
 //!
 //! # Safety
 //! Pointers follow the rule of [`crate::abi`].
 #![allow(unsafe_code)]
 
 use crate::guard::call;
+use crate::info;
 use crate::memory::WritePtr;
 use crate::node;
-use crate::records::NodeUsr;
+use crate::records::{NodeUsr, ProcUsr};
 use core::ffi::{c_char, c_int};
 use m3ipc::Code;
 
@@ -46,6 +47,25 @@ pub unsafe extern "C" fn mnx_getnodeinfo(nodeid: c_int, info: *mut NodeUsr) -> c
     let info = unsafe { WritePtr::new(info) };
     call(|| {
         info.write(node::state(nodeid)?)?;
+        Ok(0)
+    })
+}
+
+/// `mnx_getproxyinfo`: see `m3ipc/remote.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnx_getproxyinfo(
+    px_nr: c_int,
+    sender: *mut ProcUsr,
+    receiver: *mut ProcUsr,
+) -> c_int {
+    // SAFETY: C lends both records for this call.
+    let records = unsafe { [WritePtr::new(sender), WritePtr::new(receiver)] };
+    call(|| {
+        let found = info::proxy(px_nr)?;
+        records.into_iter().try_for_each(|record| record.write(found))?;
         Ok(0)
     })
 }

@@ -6,12 +6,15 @@ use crate::options::NodeOptions;
 use crate::output::{Output, table, time};
 use crate::view::{area, wait_chain::wait_chains};
 use clap::Args;
-use m3ipc::{ANY, Address, EndpointInfo, VmInfo};
+use m3ipc::{ANY, Address, EndpointInfo, OtherNodeInfo, VmInfo};
 
 /// List the endpoints: their calls, their partners, and how long they wait.
 ///
 /// Below the table: chains of waiting endpoints, and areas. COPIES counts the copies that the
 /// endpoint requested: in areas, direct (by the kernel), or served (by the other process).
+///
+/// An endpoint of another node has the call "remote" and the node in NODE; SENT and RECEIVED count
+/// its messages with this node. Below the table: whether each other node can be reached.
 ///
 /// Example: m3 ps shop
 #[derive(Args, Debug)]
@@ -23,9 +26,9 @@ pub struct Ps {
     vm: Option<String>,
 }
 
-const HEAD: [&str; 13] = [
+const HEAD: [&str; 14] = [
     "VM", "ENDPOINT", "SLOT", "NAME", "PID", "USER", "CALL", "PARTNER", "FOR", "SENT", "RECEIVED",
-    "SLEPT", "COPIES",
+    "SLEPT", "COPIES", "NODE",
 ];
 
 /// Prints the table.
@@ -35,14 +38,18 @@ pub fn run(args: &Ps, out: Output) -> Result<()> {
         Some(written) => vec![lookup::vm(&mut node, written)?.info().clone()],
         None => node.vms()?,
     };
+    // Without a proxy there are none.
+    let others = node.other_nodes().map(|it| it.nodes).unwrap_or_default();
     let mut rows = Vec::new();
     let mut chains = Vec::new();
     let mut areas = Vec::new();
     let mut all = Vec::new();
+    let mut has_remote = false;
     for vm in &vms {
         // A VM may end meanwhile, or refuse the list: it then has no rows.
         let endpoints = node.endpoints(vm.id).unwrap_or_default();
         rows.extend(endpoints.iter().map(|endpoint| row(vm, endpoint, &endpoints)));
+        has_remote |= endpoints.iter().any(|endpoint| endpoint.node.is_some());
         let of_vm = wait_chains(&endpoints);
         chains.extend(of_vm.iter().map(|chain| format!("{}: {chain}", vm.name)));
         let of_node = node.areas(vm.id).unwrap_or_default();
@@ -57,7 +64,14 @@ pub fn run(args: &Ps, out: Output) -> Result<()> {
     if rows.is_empty() {
         return out.line("no endpoint is bound; start one with: m3 echo VM --as NAME");
     }
-    out.line(table(&HEAD, &rows))?;
+    // Without other nodes the last column says nothing.
+    let columns = if has_remote { HEAD.len() } else { HEAD.len() - 1 };
+    rows.iter_mut().for_each(|row| row.truncate(columns));
+    out.line(table(&HEAD[..columns], &rows))?;
+    if !others.is_empty() {
+        out.line(format!("\n{}", out.bold("other nodes")))?;
+    }
+    others.iter().try_for_each(|it| out.line(format!("    {}", other(it))))?;
     if !chains.is_empty() {
         out.line(format!("\n{}", out.bold("wait chains (by slot)")))?;
     }
@@ -68,8 +82,17 @@ pub fn run(args: &Ps, out: Output) -> Result<()> {
     areas.iter().try_for_each(|area| out.line(format!("    {area}")))
 }
 
+/// The state of another node.
+fn other(node: &OtherNodeInfo) -> String {
+    let state = if node.reachable { "up" } else { "not reachable" };
+    format!("{} ({}): {state}, {} endpoints", node.name, node.id, node.endpoints)
+}
+
 fn row(vm: &VmInfo, endpoint: &EndpointInfo, endpoints: &[EndpointInfo]) -> Vec<String> {
+    let is_remote = endpoint.node.is_some();
     let pid = match endpoint.tid {
+        // The process here is the proxy.
+        _ if is_remote => "-".to_owned(),
         0 => endpoint.pid.to_string(),
         tid => format!("{}/{tid}", endpoint.pid),
     };
@@ -80,14 +103,15 @@ fn row(vm: &VmInfo, endpoint: &EndpointInfo, endpoints: &[EndpointInfo]) -> Vec<
         endpoint.slot.to_string(),
         or_dash(endpoint.names.join(",")),
         pid,
-        endpoint.uid.to_string(),
-        endpoint.wait.verb.clone(),
+        if is_remote { "-".to_owned() } else { endpoint.uid.to_string() },
+        if is_remote { "remote".to_owned() } else { endpoint.wait.verb.clone() },
         if waits { partner(endpoint.wait.peer, endpoints) } else { "-".to_owned() },
         if endpoint.wait.for_ns > 0 { time(endpoint.wait.for_ns) } else { "-".to_owned() },
         endpoint.sent.to_string(),
         endpoint.received.to_string(),
         endpoint.slept.to_string(),
         copies(endpoint),
+        endpoint.node.clone().unwrap_or_else(|| "-".to_owned()),
     ]
 }
 

@@ -85,6 +85,7 @@ mod tests {
             copies_direct: 0,
             copies_shared: 0,
             copies_served: 0,
+            node: None,
             connected: true,
         }
     }

@@ -4,7 +4,7 @@ use crate::server::Server;
 use crate::tables::{Credentials, Endpoint, MemberId};
 use crate::token::Token;
 use m3ipc_link::{Counter, WaitCall};
-use m3ipc_wire::{EndpointInfo, Reply, WaitInfo};
+use m3ipc_wire::{EndpointInfo, NODE_NAME_MAX_BYTES, Reply, WaitInfo};
 
 /// The number of endpoints in one frame. Long names reduce it.
 const FRAME_ENDPOINTS: usize = 64;
@@ -25,7 +25,7 @@ impl Server {
                 next = Some(endpoint.address.slot());
                 break;
             }
-            bytes += ENDPOINT_BYTES + names;
+            bytes += ENDPOINT_BYTES + NODE_NAME_MAX_BYTES + names;
             list.push(self.endpoint_info(vm, endpoint, now_ns));
         }
         self.reply(token, Reply::Endpoints { list, next }, Vec::new());
@@ -64,6 +64,7 @@ impl Server {
             copies_shared: count(Counter::CopiedShared),
             copies_served: count(Counter::CopiedServed),
             connected: page.is_some(),
+            node: self.node.node_of(vm, endpoint.address).map(str::to_owned),
         }
     }
 }

@@ -7,10 +7,16 @@ use crate::state::connection::Deferred;
 use crate::tables::{Credentials, Death, Member, MemberId, MemberKind};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
-use m3ipc_wire::{DaemonEvent, FOREIGN_RANGES_MAX, ForeignRange, NodesEvent, NodesRequest, Reply};
+use m3ipc_wire::{
+    DaemonEvent, FOREIGN_RANGES_MAX, ForeignRange, NODE_NAME_MAX_BYTES, NodesEvent, NodesRequest,
+    OTHER_NODES_MAX, OtherNode, OtherNodeInfo, Reply,
+};
 
 impl Server {
     pub(super) fn serve_nodes(&mut self, token: Token, cred: &Credentials, request: NodesRequest) {
+        if request == NodesRequest::List {
+            return self.list_other_nodes(token, cred);
+        }
         let is_users = cred.uid == m3ipc_sys::user_id()
             || self.settings.proxy_user.is_some_and(|user| user == cred.uid);
         if !cred.is_root() && !is_users {
@@ -19,7 +25,10 @@ impl Server {
             return self.refuse(token, Code::Privileges, why);
         }
         match request {
-            NodesRequest::Register(ranges) => self.register_proxy(token, ranges),
+            NodesRequest::Register(ranges) => self.register_proxy(token, cred.pid, ranges),
+            NodesRequest::Known(nodes) => self.set_known(token, nodes),
+            // Answered above, for any user.
+            NodesRequest::List => {}
             NodesRequest::Reachable { node, reachable } => {
                 self.set_reachable(token, node, reachable);
             }
@@ -69,7 +78,7 @@ impl Server {
         self.reply_done(token);
     }
 
-    fn register_proxy(&mut self, token: Token, ranges: Vec<ForeignRange>) {
+    fn register_proxy(&mut self, token: Token, pid: i32, ranges: Vec<ForeignRange>) {
         if self.nodes.proxy.is_some_and(|proxy| proxy != token) {
             let why = "this node has a proxy already; end that m3-proxy first";
             return self.refuse(token, Code::RscBusy, why);
@@ -86,7 +95,7 @@ impl Server {
             );
             return self.refuse(token, Code::SlotUsed, why);
         }
-        self.nodes.proxy = Some(token);
+        (self.nodes.proxy, self.nodes.proxy_pid) = (Some(token), pid);
         let own: Vec<MemberId> = self.node.own_endpoints().collect();
         for id in own {
             // Others follow when they have mapped their pages.
@@ -115,6 +124,43 @@ impl Server {
         self.reply_done(token);
     }
 
+    fn set_known(&mut self, token: Token, nodes: Vec<OtherNode>) {
+        if self.nodes.proxy != Some(token) {
+            return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
+        }
+        let is_named = |it: &OtherNode| it.name.len() <= NODE_NAME_MAX_BYTES;
+        if nodes.len() > OTHER_NODES_MAX || !nodes.iter().all(is_named) {
+            let why = format!("more than {OTHER_NODES_MAX} nodes, or a name that is too long");
+            return self.refuse(token, Code::BadValue, why);
+        }
+        self.nodes.known = nodes;
+        self.reply_done(token);
+    }
+
+    fn list_other_nodes(&mut self, token: Token, cred: &Credentials) {
+        let info = |other: &OtherNode| {
+            let has_slots = |vm: i32| self.node.has_slots_of(vm, &other.name);
+            let may_see = |vm: &i32| self.node.visible_vm(*vm, cred).is_ok();
+            let all = self.node.vm_ids().into_iter();
+            let vms: Vec<i32> = all.filter(|vm| has_slots(*vm)).filter(may_see).collect();
+            let stands_for = |id: &MemberId| {
+                vms.contains(&id.vm)
+                    && self.node.node_of(id.vm, id.address) == Some(other.name.as_str())
+            };
+            let endpoints = self.node.stand_ins().iter().filter(|id| stands_for(id)).count();
+            OtherNodeInfo {
+                id: other.id,
+                name: other.name.clone(),
+                reachable: self.nodes.reachable.contains(&other.name),
+                vms,
+                endpoints: u32::try_from(endpoints).unwrap_or(u32::MAX),
+            }
+        };
+        let list = self.nodes.known.iter().map(info).collect();
+        let proxy_pid = self.nodes.proxy.map(|_| self.nodes.proxy_pid);
+        self.reply(token, Reply::OtherNodes { proxy_pid, list }, Vec::new());
+    }
+
     fn bind_stand_in(&mut self, token: Token, cred: &Credentials, id: MemberId) {
         let Some(connection) = self.connections.get(token) else { return };
         if connection.id.is_some() {
@@ -140,6 +186,7 @@ impl Server {
                 self.refuse(waiting, Code::Unknown, why);
             }
             self.nodes.reachable.clear();
+            self.nodes.known.clear();
             tracing::info!("the proxy has left: endpoints of other nodes cannot be called");
         }
     }

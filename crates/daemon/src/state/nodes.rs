@@ -2,6 +2,7 @@
 
 use crate::tables::MemberId;
 use crate::token::Token;
+use m3ipc_wire::OtherNode;
 use std::collections::BTreeSet;
 
 /// The proxy of this node. Without one, all is empty.
@@ -9,6 +10,10 @@ use std::collections::BTreeSet;
 pub(crate) struct Nodes {
     /// The connection on which the proxy registered.
     pub(crate) proxy: Option<Token>,
+    /// Its process.
+    pub(crate) proxy_pid: i32,
+    /// The other nodes.
+    pub(crate) known: Vec<OtherNode>,
     /// The nodes that can be reached.
     pub(crate) reachable: BTreeSet<String>,
     /// Stand-ins whose endpoints have died.

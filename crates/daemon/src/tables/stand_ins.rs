@@ -10,6 +10,7 @@ use super::identity::{Credentials, Member, MemberId, MemberKind};
 use super::lookup::slot_in_range;
 use super::node::Node;
 use super::record::Record;
+use super::vm::Vm;
 
 impl Node {
     /// Takes the slots of other nodes in place of the former ones.
@@ -76,6 +77,18 @@ impl Node {
     #[must_use]
     pub fn is_stand_in(&self, id: MemberId) -> bool {
         self.endpoint(id).is_some_and(|endpoint| endpoint.kind == MemberKind::StandIn)
+    }
+
+    /// Whether another node has slots of a VM.
+    #[must_use]
+    pub fn has_slots_of(&self, vm: i32, node: &str) -> bool {
+        self.foreign.ranges.iter().any(|range| range.vm == vm && range.node == node)
+    }
+
+    /// The VMs.
+    #[must_use]
+    pub fn vm_ids(&self) -> Vec<i32> {
+        self.vms().map(Vm::id).collect()
     }
 
     /// The node that has a slot, if it is another one.

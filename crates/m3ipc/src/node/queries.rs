@@ -3,10 +3,12 @@
 use super::Node;
 use crate::control::unexpected;
 use crate::error::NodeError;
-use crate::info::{AreaInfo, EndpointInfo, NodeInfo, Privileges, UserUse, VmInfo};
+use crate::info::{
+    AreaInfo, EndpointInfo, NodeInfo, OtherNodeInfo, OtherNodes, Privileges, UserUse, VmInfo,
+};
 use crate::vm::Vm;
 use m3ipc_abi::Address;
-use m3ipc_wire::{AreaReply, AreaRequest, Reply, Request};
+use m3ipc_wire::{AreaReply, AreaRequest, NodesRequest, Reply, Request};
 
 impl Node {
     /// The state of the node.
@@ -128,6 +130,29 @@ impl Node {
                 Some(next) => from = next,
                 None => return Ok(all),
             }
+        }
+    }
+
+    /// The other nodes, as the proxy of this one knows them.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// let others = node.other_nodes()?;
+    /// // No proxy runs here, so this node knows no other one.
+    /// assert!(others.proxy_pid.is_none() && others.nodes.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn other_nodes(&mut self) -> Result<OtherNodes, NodeError> {
+        match self.control.request(&Request::Nodes(NodesRequest::List))? {
+            (Reply::OtherNodes { proxy_pid, list }, _) => {
+                let nodes = list.into_iter().map(OtherNodeInfo::of).collect();
+                Ok(OtherNodes { proxy_pid, nodes })
+            }
+            _ => Err(unexpected().into()),
         }
     }
 

@@ -16,7 +16,9 @@ use super::kept::Kept;
 use super::names::Names;
 use super::network::Clock;
 use super::wanted::{Turn, Wanted};
-use m3ipc::nodes::{ForeignRange, NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
+use m3ipc::nodes::{
+    ForeignRange, NodesEvent, OtherNode, Posted, PostedEnd, Proxy, StandIn, StandInEvent,
+};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
@@ -114,6 +116,14 @@ impl Local {
     /// The daemon is gone.
     pub fn answers_for(&mut self, owner: &str) -> Result<(), NodeError> {
         self.proxy.set_reachable(owner, true)
+    }
+
+    /// Tells the daemon which other nodes there are, for lists.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn knows(&mut self, nodes: Vec<OtherNode>) -> Result<(), NodeError> {
+        self.proxy.set_known(nodes)
     }
 
     /// The descriptors to poll.

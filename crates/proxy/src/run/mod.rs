@@ -36,7 +36,7 @@ use feed::{Feed, FeedEvent};
 use incarnation::Lives;
 use links::Links;
 use local::Local;
-use m3ipc::nodes::Proxy;
+use m3ipc::nodes::{OtherNode, Proxy};
 use m3ipc::{Code, NodeError};
 use m3ipc_fabric::{Action, Machine, NodeId, Registry, Settings};
 use network::{Clock, Network};
@@ -232,6 +232,10 @@ impl<'a> Life<'a> {
         let (name, address) = (&config.name, config.own.address);
         eprintln!("m3-proxy: node {name} listens at {address}, and knows {others} others");
         let mut local = Local::new(proxy, owners, config.own.id, stand_ins_of_node(others));
+        let known = config.peers();
+        let known = known.map(|it| OtherNode { id: it.id.0.into(), name: it.name.clone() });
+        // A daemon that is gone ends this life in the first step.
+        let _ = local.knows(known.collect());
         if config.feed.is_some() {
             // Nobody is at an unclaimed slot: that is no lost node.
             let _ = local.answers_for(config::NO_NODE);

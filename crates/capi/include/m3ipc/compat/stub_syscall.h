@@ -40,8 +40,9 @@
 #define mnx_getnodeinfo(node, p)         (mnx_getnodeinfo)((node), (node_usr_t *)(intptr_t)(p))
 
 /*
- * Replicas and proxies serve remote nodes. m3ipc has one node, so these calls have no meaning: a
- * call that returns an endpoint gives EMOLNONODE, the others give EMOLNOSYS.
+ * Replicas and proxies of programs serve remote nodes. Here m3-proxy does. So mnx_getproxyinfo
+ * informs, and the other calls have no meaning: a call that returns an endpoint gives EMOLNONODE,
+ * the others give EMOLNOSYS.
  */
 #define mnx_bkupbind(dc, pid, ep, node) \
   ((void)(dc), (void)(pid), (void)(ep), (void)(node), EMOLNONODE)
@@ -50,7 +51,8 @@
   ((void)(n), (void)(px), (void)(s), (void)(r), (void)(b), EMOLNOSYS)
 #define mnx_proxies_unbind(px)           ((void)(px), EMOLNOSYS)
 #define mnx_proxy_conn(px, status)       ((void)(px), (void)(status), EMOLNOSYS)
-#define mnx_getproxyinfo(px, s, r)       ((void)(px), (void)(s), (void)(r), EMOLNOSYS)
+#define mnx_getproxyinfo(px, s, r) \
+  (mnx_getproxyinfo)((px), (proc_usr_t *)(intptr_t)(s), (proc_usr_t *)(intptr_t)(r))
 #define mnx_put2lcl(header, payload)     ((void)(header), (void)(payload), EMOLNOSYS)
 #define mnx_get2rmt_T(header, payload, ms) \
   ((void)(header), (void)(payload), (void)(ms), EMOLNOSYS)

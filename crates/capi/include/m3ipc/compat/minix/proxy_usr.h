@@ -1,4 +1,4 @@
-/* Proxies of the later releases. In m3ipc the node daemon does their work. */
+/* Proxies of the later releases. In m3ipc the program m3-proxy does their work. */
 #ifndef M3IPC_COMPAT_MINIX_PROXY_USR_H
 #define M3IPC_COMPAT_MINIX_PROXY_USR_H
 
