@@ -74,6 +74,13 @@ enum CommandLine {
     ///
     /// Example: m3 cluster demo
     Demo(demo::Demo),
+    /// Keep the program of the registry
+    #[command(name = "__keep", hide = true)]
+    Keep {
+        program: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     #[command(flatten)]
     Role(demo_node::Role),
 }
@@ -107,6 +114,7 @@ Each slot of the VM belongs to one node. See m3-proxy(1).";
 
 /// Runs the program with these words.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
+    run::keeper::offer();
     let done = match CommandLine::parse_from(words) {
         CommandLine::Keys(args) => keys::run(&args),
         CommandLine::Run { config } => run_with(&config),
@@ -115,6 +123,10 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
         CommandLine::Ls(args) => membership::list(&args),
         CommandLine::Share(args) => share::run(&args),
         CommandLine::Demo(args) => demo::run(&args),
+        CommandLine::Keep { program, arguments } => {
+            let kept = run::keeper::run(&program, &arguments);
+            kept.map(|()| ExitCode::SUCCESS).map_err(Failed::new)
+        }
         CommandLine::Role(role) => demo_node::play(&role),
     };
     done.unwrap_or_else(|failed| {

@@ -41,6 +41,8 @@ pub struct Status {
     pub since: u64,
     /// Whether the other nodes prove who they are.
     pub tls: bool,
+    /// Whether the daemon of this node runs. Without it no other field but the first four counts.
+    pub daemon: bool,
     /// Stand-ins for endpoints of other nodes.
     pub stand_ins: usize,
     /// The other nodes.
@@ -248,6 +250,7 @@ mod tests {
             incarnation: 1,
             since: 1,
             tls: true,
+            daemon: true,
             stand_ins: 0,
             nodes: (0..nodes).map(node).collect(),
         }

@@ -14,11 +14,18 @@ fn main() -> ExitCode {
         // It ends with its input, after it has ended the life of its node in the registry.
         return registry(&words);
     }
+    if let [word, program, arguments @ ..] = &words[..]
+        && word == m3ipc_proxy::run::keeper::COMMAND
+    {
+        let kept = m3ipc_proxy::run::keeper::run(Path::new(program), arguments);
+        return if kept.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     // No process outlives its test.
     let _ = m3ipc_sys::die_with_parent();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match &words[..] {
         ["proxy", config] => {
+            m3ipc_proxy::run::keeper::offer();
             let config = m3ipc_proxy::run::Config::read(Path::new(config));
             let Err(error) = config.map_err(Into::into).and_then(|it| m3ipc_proxy::run::run(&it));
             eprintln!("m3-tests-nodes: {error}");

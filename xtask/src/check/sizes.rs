@@ -26,6 +26,7 @@ const LIMITS: &[(&str, u64)] = &[
     ("bin/m3d", 5 * MB),
     ("bin/m3-supervise", 5 * MB),
     ("bin/m3-proxy", 8 * MB),
+    ("bin/m3-registry", 8 * MB),
     ("lib/libm3ipc.so", 2 * MB),
 ];
 

@@ -162,7 +162,17 @@ pub fn leave(args: &Leave) -> Done {
 
 /// Lists the nodes.
 pub fn list(args: &Ls) -> Done {
-    let asked = status::ask(&directory(args.runtime_dir.as_ref())).map_err(Failed::new)?;
+    let directory = directory(args.runtime_dir.as_ref());
+    let asked = status::ask(&directory).map_err(Failed::new)?;
+    if !asked.status.daemon {
+        return Err(Failed::new(format!(
+            "the daemon of {} has ended, and the proxy of node {} (pid {}) waits for the next one; \
+             start it with `m3 up`, or end the proxy with `m3 node leave`",
+            directory.display(),
+            asked.status.node,
+            asked.pid
+        )));
+    }
     if args.json {
         println!("{}", serde_json::to_string(&asked.status).map_err(Failed::new)?);
     } else {

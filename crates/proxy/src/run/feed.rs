@@ -4,8 +4,10 @@
 //! clients of LDAP and etcd, and the passwords for them; the proxy has a pipe. It starts before the
 //! proxy gives up its rights, and ends with the proxy, at the end of its input.
 //!
-//! Its end, or the loss of what it reads, stops claims and nothing else.
+//! Its loss, or the loss of what it reads, stops claims and nothing else. Its keeper
+//! ([`super::keeper`]) starts it again.
 
+use super::keeper::{self, REGISTRY_MAX_BYTES};
 use m3ipc::runtime::check_program;
 use m3ipc_fabric::{Owners, Registry, RegistryError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,8 +22,6 @@ use std::time::{Duration, Instant};
 
 /// The time for the first registry.
 const FIRST: Duration = Duration::from_secs(30);
-/// The longest registry, in bytes.
-const REGISTRY_MAX_BYTES: usize = 1 << 20;
 /// The longest line, in bytes.
 const LINE_MAX_BYTES: usize = 4096;
 
@@ -74,7 +74,7 @@ pub enum FeedEvent {
     Ended,
 }
 
-/// The program, and what it has written.
+/// The program behind its keeper, and what it has written.
 #[derive(Debug)]
 pub struct Feed {
     program: PathBuf,
@@ -93,8 +93,8 @@ struct State {
 }
 
 impl Feed {
-    /// Starts the program as this user and group, and waits for the first registry. A name without
-    /// a directory is beside this program.
+    /// Starts the program and its keeper as this user and group, and waits for the first registry.
+    /// A name without a directory is beside this program.
     pub fn start(
         base: &Path,
         program: &Path,
@@ -102,7 +102,25 @@ impl Feed {
         user: Option<(u32, u32)>,
     ) -> Result<(Self, Registry), FeedError> {
         let program = find(base, program)?;
-        let mut command = Command::new(&program);
+        let failed = |cause| FeedError::Start { program: program.clone(), cause };
+        let command = if keeper::is_offered() {
+            let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+            command.arg(keeper::COMMAND).arg(&program);
+            command
+        } else {
+            Command::new(&program)
+        };
+        Self::start_by(command, program, base, arguments, user)
+    }
+
+    /// Starts a command, which is the program or its keeper.
+    fn start_by(
+        mut command: Command,
+        program: PathBuf,
+        base: &Path,
+        arguments: &[String],
+        user: Option<(u32, u32)>,
+    ) -> Result<(Self, Registry), FeedError> {
         // Relative paths among its arguments begin at the configuration, too.
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         if !base.as_os_str().is_empty() {
@@ -265,7 +283,8 @@ mod tests {
     /// A feed of what a shell prints.
     fn feed(script: &str) -> Result<(Feed, Registry), FeedError> {
         let words = ["-c".to_owned(), script.to_owned()];
-        Feed::start(Path::new("/"), Path::new("/bin/sh"), &words, None)
+        let (base, program) = (Path::new("/"), PathBuf::from("/bin/sh"));
+        Feed::start_by(Command::new(&program), program, base, &words, None)
     }
 
     fn all(feed: &Feed) -> Vec<FeedEvent> {

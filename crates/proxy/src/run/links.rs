@@ -16,6 +16,22 @@ struct Link {
     lost: u64,
 }
 
+/// The status of a proxy that waits for a daemon.
+pub fn without_daemon(config: &Config) -> Status {
+    Status {
+        cluster: config.registry.cluster.clone(),
+        node: config.name.to_string(),
+        id: config.own.id.0,
+        address: config.own.address.to_string(),
+        incarnation: 0,
+        since: now_s(),
+        tls: !config.without_security,
+        daemon: false,
+        stand_ins: 0,
+        nodes: Vec::new(),
+    }
+}
+
 /// The states of all nodes that this life has met, and its begin.
 #[derive(Debug)]
 pub struct Links {
@@ -91,6 +107,7 @@ impl Links {
             incarnation: self.incarnation.0,
             since: self.since_s,
             tls: !config.without_security,
+            daemon: true,
             stand_ins: local.stand_ins(),
             nodes: config.peers().map(node).collect(),
         }

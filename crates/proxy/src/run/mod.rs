@@ -14,6 +14,7 @@ mod copy;
 mod ends;
 mod feed;
 mod incarnation;
+pub mod keeper;
 mod kept;
 mod links;
 mod local;
@@ -108,7 +109,7 @@ pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
         let begun = Life::begin(config, &mut lives, proxy, (transport(), &mut *listener));
         Life { status: status.as_ref(), ..begun }.live()?;
         eprintln!("m3-proxy: the daemon has gone; waiting for the next one");
-        proxy = register_later(config);
+        proxy = register_later(config, status.as_ref());
     }
 }
 
@@ -157,10 +158,13 @@ fn register_first(config: &Config) -> Result<Proxy, RunError> {
 }
 
 /// Registers at the next daemon, whenever that comes.
-fn register_later(config: &Config) -> Proxy {
+fn register_later(config: &Config, status: Option<&StatusSocket>) -> Proxy {
     let mut said = String::new();
     loop {
         std::thread::sleep(PAUSE);
+        if let Some(status) = status {
+            status.serve(|| links::without_daemon(config));
+        }
         match Proxy::register_again(&config.runtime_directory, config.foreign()) {
             Ok(proxy) => return proxy,
             Err(cause) => {
