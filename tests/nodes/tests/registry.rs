@@ -1,6 +1,6 @@
 //! The registry in slapd and in etcd, killed and started again while calls flow.
 //!
-//! Each test skips, and says so, where the server is not installed.
+//! A test of a server skips, and says so, where the server is not installed.
 
 use m3ipc::{Code, Endpoint, Message};
 use m3ipc_registry::{Address, Backend, BackendError, File, Wanted};
@@ -188,6 +188,44 @@ fn await_line(process: &mut Process, text: &str) -> String {
             return line;
         }
     }
+}
+
+/// The programs of the registry that read this file, without their keepers.
+fn serving_file(file: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("there is /proc").flatten();
+    let of_file = processes.filter_map(|it| {
+        let line = std::fs::read(it.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let is_one = line.contains(file) && !line.contains(m3ipc_proxy::run::keeper::COMMAND);
+        is_one.then(|| it.file_name().to_string_lossy().into_owned())
+    });
+    of_file.collect()
+}
+
+#[test]
+fn a_program_of_the_registry_that_is_killed_comes_back() {
+    watchdog(120);
+    let directory = Directory::new("killed");
+    let file = directory.path().join("nodes.toml").display().to_string();
+    let cluster = Cluster::with(directory, |node| served(node, &["--source", &file]));
+    let _server = cluster.beta.program("echo", SERVER);
+    let client = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    let flow = Flow::begin(client);
+    flow.goes_on();
+    let killed = serving_file(&file);
+    assert_eq!(killed.len(), 2, "one for each node");
+    for pid in &killed {
+        let kill = Command::new("kill").args(["-KILL", pid]).status();
+        assert!(kill.expect("kill runs").success());
+    }
+    flow.goes_on();
+    until("both come back", || {
+        let now = serving_file(&file);
+        now.len() == 2 && now.iter().all(|pid| !killed.contains(pid))
+    });
+    flow.goes_on();
+    flow.end();
 }
 
 #[test]
