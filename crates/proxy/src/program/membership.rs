@@ -163,7 +163,17 @@ pub fn leave(args: &Leave) -> Done {
 /// Lists the nodes.
 pub fn list(args: &Ls) -> Done {
     let directory = directory(args.runtime_dir.as_ref());
-    let asked = status::ask(&directory).map_err(Failed::new)?;
+    let asked = match status::ask(&directory) {
+        // The end of a daemon removes the socket of the proxy, too.
+        Err(StatusError::Absent { .. }) if !runtime::socket(&directory).exists() => {
+            return Err(Failed::new(format!(
+                "no node daemon runs in {}; start one with `m3 up`, and its proxy with \
+                 `m3 node join`",
+                directory.display()
+            )));
+        }
+        asked => asked.map_err(Failed::new)?,
+    };
     if !asked.status.daemon {
         return Err(Failed::new(format!(
             "the daemon of {} has ended, and the proxy of node {} (pid {}) waits for the next one; \
