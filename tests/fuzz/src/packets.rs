@@ -45,7 +45,12 @@ pub fn packets(bytes: &[u8]) {
             220..230 => machine.disconnected(now_ns, PEER, id),
             230..236 => {
                 let place = input.word();
-                let order = CopyOrder { is_write: place % 2 == 0, space: 0, place, bytes: 1 << 20 };
+                let order = CopyOrder {
+                    is_write: place.is_multiple_of(2),
+                    space: 0,
+                    place,
+                    bytes: 1 << 20,
+                };
                 let requester = EndpointId::new(1, Address(3));
                 copies.extend(machine.copy(now_ns, requester, Address::new(1, 103), order));
             }

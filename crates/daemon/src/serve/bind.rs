@@ -4,8 +4,8 @@
 //! against any other writer. Only then may peers see it. A bind therefore takes effect at `Mapped`,
 //! and earlier requests for links wait for it.
 //!
-//! The owner of a new endpoint does not wait for the seal (`MappedNoReply`). Peers that learn of the
-//! endpoint from its owner find the notice in the owner's socket, if not the seal.
+//! The owner of a new endpoint does not wait for the seal (`MappedNoReply`). A peer that learns of
+//! the endpoint from its owner finds the notice in the owner's socket, if not the seal.
 
 use crate::quota::{Charge, Exceeded, Resource};
 use crate::server::Server;

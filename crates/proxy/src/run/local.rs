@@ -8,6 +8,7 @@
 //! | a bind, an end | `bound`, `died` |
 
 mod copies;
+mod nodes;
 mod wakeups;
 
 use super::copy::Copies;
@@ -16,9 +17,7 @@ use super::kept::Kept;
 use super::names::Names;
 use super::network::Clock;
 use super::wanted::{Turn, Wanted};
-use m3ipc::nodes::{
-    ForeignRange, NodesEvent, OtherNode, Posted, PostedEnd, Proxy, StandIn, StandInEvent,
-};
+use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
@@ -94,36 +93,6 @@ impl Local {
             next_look: None,
             look: LOOKS[0],
         }
-    }
-
-    /// Slots were claimed. The daemon then names its endpoints anew.
-    ///
-    /// # Errors
-    /// A local endpoint has a slot of another node, and nothing has changed; the daemon is gone.
-    pub fn set_owners(
-        &mut self,
-        owners: Owners,
-        foreign: Vec<ForeignRange>,
-    ) -> Result<(), NodeError> {
-        self.proxy.set_foreign(foreign)?;
-        self.owners = owners;
-        Ok(())
-    }
-
-    /// Calls to a slot of this owner, where nobody stands in, fail as on this node.
-    ///
-    /// # Errors
-    /// The daemon is gone.
-    pub fn answers_for(&mut self, owner: &str) -> Result<(), NodeError> {
-        self.proxy.set_reachable(owner, true)
-    }
-
-    /// Tells the daemon which other nodes there are, for lists.
-    ///
-    /// # Errors
-    /// The daemon is gone.
-    pub fn knows(&mut self, nodes: Vec<OtherNode>) -> Result<(), NodeError> {
-        self.proxy.set_known(nodes)
     }
 
     /// The descriptors to poll.
@@ -311,39 +280,6 @@ impl Local {
             }
         }
         Some(entry)
-    }
-
-    /// A node can be reached now.
-    ///
-    /// # Errors
-    /// The daemon is gone.
-    pub fn node_up(&mut self, name: &str) -> Result<(), NodeError> {
-        self.proxy.set_reachable(name, true)
-    }
-
-    /// A node cannot be reached any more, or has begun a new life.
-    ///
-    /// # Errors
-    /// The daemon is gone.
-    pub fn node_lost(
-        &mut self,
-        (node, name): (NodeId, &str),
-        cause: Failure,
-        machine: &mut Machine,
-        clock: &Clock,
-    ) -> Result<(), NodeError> {
-        self.proxy.set_reachable(name, false)?;
-        self.wanted.forget_node(node);
-        self.names.forget_node(node, &self.owners);
-        let of_node = self.stand_ins.keys().filter(|id| self.owners.owner(**id) == Some(node));
-        let of_node: Vec<EndpointId> = of_node.copied().collect();
-        for id in of_node {
-            let Some(entry) = self.remove(id, machine, clock) else { continue };
-            if cause == Failure::Rebooted {
-                entry.stand_in.died();
-            }
-        }
-        Ok(())
     }
 
     /// The machine has room again for calls of a VM to a node.
