@@ -186,6 +186,9 @@ pub enum PostedEnd {
     Taken,
     /// The receiver has answered it.
     Answered(Message, Vec<u8>),
+    /// The receiver has handed it to another server, for [`StandIn::relayed`] on the node of the
+    /// sender.
+    Relayed(Message, Vec<u8>),
     /// It failed, with a code of the contract.
     Failed(Code),
 }
@@ -293,6 +296,23 @@ impl StandIn {
         answered.map(drop).map_err(|fail| fail.code)
     }
 
+    /// The remote endpoint has handed the request of this sender to another server: the sender
+    /// asks that one, in the words of the remote endpoint if there are any. Says
+    /// [`taken`](Self::taken) first, if nobody has.
+    ///
+    /// # Errors
+    /// The words are none of a relay, or cannot be handed over.
+    pub fn relayed(
+        &mut self,
+        sender: Address,
+        message: &Message,
+        words: &[u8],
+    ) -> Result<(), Code> {
+        self.taken(sender);
+        let relayed = self.endpoint.relay_held(&mut self.held, sender, message, words);
+        relayed.map_err(|fail| fail.code)
+    }
+
     /// Wakes a local endpoint in the name of the remote one.
     ///
     /// # Errors
@@ -330,6 +350,9 @@ impl StandIn {
                 Err(error) => Some(PostedEnd::Failed(error.code())),
             },
             Posted::Request(request) => match self.endpoint.poll_request_bytes(request) {
+                Ok(Some((answer, words))) if Endpoint::was_relayed(request) => {
+                    Some(PostedEnd::Relayed(answer, words))
+                }
                 Ok(Some((answer, bytes))) => Some(PostedEnd::Answered(answer, bytes)),
                 Ok(None) => None,
                 Err(error) => Some(PostedEnd::Failed(error.code())),

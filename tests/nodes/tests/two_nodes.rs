@@ -43,7 +43,7 @@ fn a_request_and_its_answer_cross_nodes() {
 }
 
 #[test]
-fn a_relay_and_a_copy_keep_to_the_node_of_the_server() {
+fn a_relay_serves_and_a_raw_copy_is_refused() {
     watchdog(60);
     let cluster = Cluster::new("relay");
     let _worker = cluster.beta.program("echo", SERVER + 1);

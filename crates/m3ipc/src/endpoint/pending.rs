@@ -8,7 +8,7 @@ use super::claims::{Claim, ClaimState, PostedRequest};
 use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
 use super::outgoing::Outgoing;
 use super::payload::REFUSALS_MAX;
-use super::request_end::RequestEnd;
+use super::request_end::{RequestEnd, payload_of_relay, words_of_relay};
 use super::stamps::Moment;
 use crate::error::{Fail, SendRecError};
 use crate::timeout::{Deadline, Timeout};
@@ -34,6 +34,8 @@ pub struct PendingRequest {
     refusals: u32,
     /// The code of a peer that is dead before the request is posted.
     dead: Code,
+    /// Whether its end is a relay that its stand-in does not follow.
+    pub(super) is_relayed: bool,
     pub(super) claim: Arc<Claim>,
 }
 
@@ -152,9 +154,9 @@ impl Endpoint {
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
         let claim = self.claims.claim(to)?;
         let dead = if is_send { Code::DstDied } else { Code::DeadSrcDst };
-        let answer = Vec::new();
+        let (answer, refusals, is_relayed) = (Vec::new(), 0, false);
         let mut pending =
-            PendingRequest { to, kind, message, bytes, answer, refusals: 0, dead, claim };
+            PendingRequest { to, kind, message, bytes, answer, refusals, dead, is_relayed, claim };
         if let Err(fail) = self.advance_request(&mut pending, give_ns) {
             self.end_claim(pending.to, &pending.claim);
             return Err(fail);
@@ -343,6 +345,12 @@ impl Endpoint {
                 let mut answer = std::mem::take(&mut pending.answer);
                 answer.truncate(bytes);
                 return Ok(Some((message, answer)));
+            }
+            RequestEnd::Relayed(next, replacement) if self.is_one_stand_in() => {
+                pending.is_relayed = true;
+                let message = Message { payload: payload_of_relay(next), ..Message::new(0) };
+                let words = replacement.map(|other| words_of_relay(&other).to_vec());
+                return Ok(Some((message, words.unwrap_or_default())));
             }
             RequestEnd::Relayed(next, replacement) => (next, replacement),
         };

@@ -6,12 +6,13 @@ use super::daemon_limit::DaemonLimit;
 use super::fast_payload::{InLink, Nothing};
 use super::outgoing::Outgoing;
 use super::peer::UNASKED;
+use super::request_end::{payload_of_relay, words_of_relay};
 use super::stamps::Moment;
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReplyError};
 use crate::observe;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES, Verb};
+use m3ipc_abi::{Address, Code, Message, Verb};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall};
 
@@ -176,9 +177,7 @@ impl Endpoint {
         to: Address,
         message: &Message,
     ) -> Result<(), ReplyError> {
-        let mut said = [0; MESSAGE_BYTES];
-        said[4..8].copy_from_slice(&message.m_type.to_ne_bytes());
-        said[8..].copy_from_slice(&message.payload);
+        let said = words_of_relay(message);
         self.relay_request(client, to, &said).map_err(|fail| ReplyError::of(fail, to))
     }
 
@@ -199,8 +198,7 @@ impl Endpoint {
         // Search again: the second contact may have dropped a client that died meanwhile.
         let index = self.contact_client(client)?;
         self.peers.get(index).admit(MessageKind::Relay, Code::DstDied)?;
-        let mut payload = [0; PAYLOAD_BYTES];
-        payload[..4].copy_from_slice(&to.0.to_ne_bytes());
+        let payload = payload_of_relay(to);
         let outgoing = Outgoing { m_type: 0, payload: &payload, long: said, block: None };
         match self.answer(index, MessageKind::Relay, outgoing)? {
             AnswerOutcome::Posted => Ok(()),

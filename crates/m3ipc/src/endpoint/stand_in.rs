@@ -9,7 +9,7 @@ use super::outgoing::Outgoing;
 use super::pending::PendingRequest;
 use super::withdrawal::Withdrawal;
 use crate::error::Fail;
-use m3ipc_abi::{Address, Code, Message};
+use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageKind, SlotState};
 use m3ipc_wire::{NodesRequest, Request};
@@ -212,6 +212,7 @@ impl Endpoint {
     }
 
     /// The answer to a request of this sender that was taken; `false` if the sender awaits none.
+    /// After an error the message is held still.
     pub(crate) fn answer_held(
         &mut self,
         held: &mut HeldMessages,
@@ -220,13 +221,40 @@ impl Endpoint {
         bytes: &[u8],
     ) -> Result<bool, Fail> {
         let Some((index, _)) = self.find_held(held, sender) else { return Ok(false) };
-        held.0.remove(&sender.0);
         let outgoing = Outgoing::new(message, bytes).ok_or(Fail::from(Code::MsgSize))?;
-        if outgoing.is_large() {
-            let replied = self.reply_long(sender, message, bytes);
-            return replied.map(|()| true).map_err(|error| error.code().into());
+        let is_posted = if outgoing.is_large() {
+            self.reply_long(sender, message, bytes).map_err(|error| Fail::from(error.code()))?;
+            true
+        } else {
+            self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted
+        };
+        held.0.remove(&sender.0);
+        Ok(is_posted)
+    }
+
+    /// The request of this sender was taken, and handed to another server, which the sender asks
+    /// now. After an error the message is held still.
+    pub(crate) fn relay_held(
+        &mut self,
+        held: &mut HeldMessages,
+        sender: Address,
+        message: &Message,
+        words: &[u8],
+    ) -> Result<(), Fail> {
+        let Some((index, _)) = self.find_held(held, sender) else { return Ok(()) };
+        if !words.is_empty() && words.len() != MESSAGE_BYTES {
+            return Err(Code::PeerBroke.into());
         }
-        Ok(self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted)
+        let outgoing = Outgoing::new(message, words).ok_or(Fail::from(Code::MsgSize))?;
+        self.answer(index, MessageKind::Relay, outgoing)?;
+        held.0.remove(&sender.0);
+        Ok(())
+    }
+
+    /// Whether a pending request has ended with a relay: what it gave is that of
+    /// [`relay_held`](Self::relay_held) on the node of the sender.
+    pub(crate) fn was_relayed(pending: &PendingRequest) -> bool {
+        pending.is_relayed
     }
 
     /// Gives a pending request up. `true` if the receiver never takes it.

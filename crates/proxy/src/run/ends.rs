@@ -3,7 +3,9 @@
 use super::network::Clock;
 use m3ipc::nodes::PostedEnd;
 use m3ipc::{Address, Code, Message};
-use m3ipc_fabric::{CallKind, Content, DeliveryId, EndpointId, Failure, Machine, PIECED_MAX_BYTES};
+use m3ipc_fabric::{
+    AnswerKind, CallKind, Content, DeliveryId, EndpointId, Failure, Machine, PIECED_MAX_BYTES,
+};
 
 /// A message of a remote endpoint for the local side.
 pub struct Parcel {
@@ -24,6 +26,12 @@ pub fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: Pos
     let now_ns = clock.now_ns();
     match end {
         PostedEnd::Taken => machine.taken(now_ns, number),
+        PostedEnd::Relayed(message, words) => {
+            machine.taken(now_ns, number);
+            let Message { m_type, payload, .. } = message;
+            let content = Content { m_type, payload, long: words };
+            let _ = machine.answer(now_ns, number, AnswerKind::Relay, &content);
+        }
         PostedEnd::Answered(message, long) => {
             machine.taken(now_ns, number);
             if long.len() > PIECED_MAX_BYTES {
@@ -32,7 +40,7 @@ pub fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: Pos
             let Message { m_type, payload, .. } = message;
             let content = Content { m_type, payload, long };
             // The requester may have given up meanwhile.
-            let _ = machine.answer(now_ns, number, m3ipc_fabric::AnswerKind::Reply, &content);
+            let _ = machine.answer(now_ns, number, AnswerKind::Reply, &content);
         }
         // The end of the receiver follows, and ends the call.
         PostedEnd::Failed(Code::SrcDied) => machine.taken(now_ns, number),

@@ -7,6 +7,7 @@
 //! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
 //! | a bind, an end | `bound`, `died` |
 
+mod calls;
 mod copies;
 mod nodes;
 mod wakeups;
@@ -21,7 +22,7 @@ use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
-    Outcome, Owners, VmId,
+    Owners, VmId,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -66,6 +67,8 @@ pub struct Local {
     /// Messages that wait for room in the machine.
     kept: Kept,
     copies: Copies,
+    /// Relays of local servers that the machine does not know yet.
+    relayed: Vec<(DeliveryId, PostedEnd)>,
     /// The wakeups of local endpoints, with the daemon's numbers.
     wakeups: BTreeMap<CallId, u64>,
     names: Names,
@@ -88,6 +91,7 @@ impl Local {
             late: VecDeque::new(),
             kept: Kept::default(),
             copies: Copies::default(),
+            relayed: Vec::new(),
             wakeups: BTreeMap::new(),
             names: Names::default(),
             next_look: None,
@@ -110,6 +114,9 @@ impl Local {
 
     /// When [`Local::step`] is due without an event.
     pub fn deadline(&self) -> Option<Instant> {
+        if !self.relayed.is_empty() {
+            return Some(Instant::now());
+        }
         let all = self.wanted.deadline().into_iter().chain(self.next_look);
         all.chain(self.names.deadline()).min()
     }
@@ -120,6 +127,7 @@ impl Local {
     /// The daemon is gone.
     pub fn step(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
         self.read_events(machine, clock)?;
+        self.report_relays(machine, clock);
         let now = Instant::now();
         self.wanted.begin_step(now);
         self.wanted.due().into_iter().for_each(|id| _ = self.turn(id));
@@ -180,6 +188,7 @@ impl Local {
                     for remote in posted {
                         self.poll_deliveries(remote, machine, clock);
                     }
+                    self.report_relays(machine, clock);
                     self.late.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
                     machine.died(clock.now_ns(), id);
                     self.forget_sender(id);
@@ -414,6 +423,10 @@ impl Local {
             match entry.stand_in.poll_posted(&mut delivery.posted) {
                 // `remove` finds out whether the receiver has it.
                 Some(PostedEnd::Failed(_)) if !entry.stand_in.is_bound() => {}
+                Some(end @ PostedEnd::Relayed(..)) => {
+                    self.relayed.push((*number, end));
+                    ended.push(*number);
+                }
                 Some(end) => {
                     report(machine, clock, *number, end);
                     ended.push(*number);
@@ -430,42 +443,6 @@ impl Local {
             self.deliveries.remove(number);
         }
         !ended.is_empty()
-    }
-
-    /// The machine has ended a call.
-    pub fn ended(&mut self, call: CallId, outcome: Outcome) {
-        let Some((id, sender)) = self.calls.remove(&call) else {
-            return self.end_wakeup(call, &outcome);
-        };
-        let Some(entry) = self.stand_ins.get_mut(&id) else { return };
-        entry.calls.remove(&sender);
-        let stand_in = &mut entry.stand_in;
-        match outcome {
-            Outcome::Taken | Outcome::Done(_) => stand_in.taken(sender),
-            Outcome::Answered(_, content) => {
-                let Content { m_type, payload, long } = content;
-                let message = Message { payload, ..Message::new(m_type) };
-                if let Err(code) = stand_in.answered(sender, &message, &long) {
-                    eprintln!("m3-proxy: an answer for {sender} is lost: {code}");
-                    stand_in.failed(sender, Code::AnswerLost);
-                }
-            }
-            Outcome::Delivered(why) => {
-                stand_in.taken(sender);
-                stand_in.failed(sender, why.code_after());
-            }
-            Outcome::NotDelivered(why) => stand_in.failed(sender, why.code_before()),
-            Outcome::Unknown(_) => stand_in.failed(sender, Code::Unknown),
-        }
-    }
-
-    /// The remote receiver has taken a request.
-    pub fn request_taken(&mut self, call: CallId) {
-        if let Some((id, sender)) = self.calls.get(&call)
-            && let Some(entry) = self.stand_ins.get_mut(id)
-        {
-            entry.stand_in.taken(*sender);
-        }
     }
 
     /// Posts a message of a remote endpoint.

@@ -65,9 +65,6 @@ pub const ALL: &[Difference] = &[
     fails("a_peer_that_has_got_what_it_waited_for_is_324", &[Far], "left: -1"),
     fails("missing_memory_is_71_with_the_bytes_copied", &[Far], "left: -1"),
     fails("the_requester_is_source_destination_or_neither", &Placement::ALL, "NotGranted("),
-    // Relays.
-    hangs("a_lease_is_for_the_server_that_answers_also_after_a_relay", &[Far]),
-    hangs("relay_hands_the_request_to_another_server_that_answers_the_client", &[Far]),
     // Receivers.
     fails("reply_goes_to_a_peer_that_receives_from_exactly_me", &[Far], "NotWaiting("),
     hangs("a_second_notification_through_the_daemon_stays_pending_too", &[Far]),

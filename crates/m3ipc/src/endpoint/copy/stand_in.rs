@@ -88,6 +88,11 @@ impl Endpoint {
         self.copies.stands_in = true;
     }
 
+    /// Whether this endpoint is a stand-in.
+    pub(crate) fn is_one_stand_in(&self) -> bool {
+        self.copies.stands_in
+    }
+
     /// Opens the gate of a stand-in: the requester needs a bounce buffer, and may never copy
     /// directly.
     pub(super) fn open_stand_in_gate(&mut self, index: u32, memory: Option<OwnedFd>) {

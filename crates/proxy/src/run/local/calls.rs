@@ -1,0 +1,60 @@
+//! How the calls of local senders end, and the relays of local servers.
+//!
+//! A server hands a request on with a relay. The stand-in of the client does not follow it: the
+//! client itself asks the next server, from its own node. So the next server may be on any node,
+//! and the end of the first one does not touch the call.
+
+use super::super::ends::report;
+use super::super::network::Clock;
+use super::Local;
+use m3ipc::{Code, Message};
+use m3ipc_fabric::{AnswerKind, CallId, Content, Machine, Outcome};
+
+impl Local {
+    /// Reports relays. The machine knows of all binds of this node before a relay to there.
+    pub(super) fn report_relays(&mut self, machine: &mut Machine, clock: &Clock) {
+        for (number, end) in std::mem::take(&mut self.relayed) {
+            report(machine, clock, number, end);
+        }
+    }
+
+    /// The machine has ended a call.
+    pub fn ended(&mut self, call: CallId, outcome: Outcome) {
+        let Some((id, sender)) = self.calls.remove(&call) else {
+            return self.end_wakeup(call, &outcome);
+        };
+        let Some(entry) = self.stand_ins.get_mut(&id) else { return };
+        entry.calls.remove(&sender);
+        let stand_in = &mut entry.stand_in;
+        match outcome {
+            Outcome::Taken | Outcome::Done(_) => stand_in.taken(sender),
+            Outcome::Answered(kind, content) => {
+                let Content { m_type, payload, long } = content;
+                let message = Message { payload, ..Message::new(m_type) };
+                let answered = match kind {
+                    AnswerKind::Reply => stand_in.answered(sender, &message, &long),
+                    AnswerKind::Relay => stand_in.relayed(sender, &message, &long),
+                };
+                if let Err(code) = answered {
+                    eprintln!("m3-proxy: an answer for {sender} is lost: {code}");
+                    stand_in.failed(sender, Code::AnswerLost);
+                }
+            }
+            Outcome::Delivered(why) => {
+                stand_in.taken(sender);
+                stand_in.failed(sender, why.code_after());
+            }
+            Outcome::NotDelivered(why) => stand_in.failed(sender, why.code_before()),
+            Outcome::Unknown(_) => stand_in.failed(sender, Code::Unknown),
+        }
+    }
+
+    /// The remote receiver has taken a request.
+    pub fn request_taken(&mut self, call: CallId) {
+        if let Some((id, sender)) = self.calls.get(&call)
+            && let Some(entry) = self.stand_ins.get_mut(id)
+        {
+            entry.stand_in.taken(*sender);
+        }
+    }
+}
