@@ -4,6 +4,7 @@
 //! lock       held while a daemon lives; the kernel releases it at any death
 //! m3d.sock   members connect here        doorbells/  doorbell receivers (0700)
 //! journal    records for a successor     sockets/    datagram sockets, domains (0700)
+//! journal.damaged  what a damaged journal held
 //! proxy.sock the state of the proxy of this node, which makes it
 //! m3d.log    log of a daemon that runs in the background; m3d.log.old: the lines before
 //! ```

@@ -9,7 +9,7 @@
 use crate::bounce_layout::{
     ADDRESS, BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES, BYTES, DIRECTION, DONE_BYTES, NUMBER, OUTCOME,
     PARTY_PROGRESS, REQUESTER_PROGRESS, REQUESTER_SLEEPS, SPACE, SUCCESS, WAKE_WORD, check_ahead,
-    count_of, half, tagged,
+    count_of, half, read_half, tagged, write_half,
 };
 use crate::copy_command::{CopyCommand, CopyDirection, CopyOutcome};
 use crate::slot::RuleBroken;
@@ -52,14 +52,12 @@ impl BounceBuffer {
 impl<P: Page> BounceBuffer<P> {
     /// Copies the half of a chunk out, for the side that empties it.
     pub fn read(&self, chunk: u32, bytes: &mut [u8]) {
-        let length = bytes.len().min(BOUNCE_HALF_BYTES);
-        self.page.read(half(chunk), &mut bytes[..length]);
+        read_half(&self.page, chunk, bytes);
     }
 
     /// Copies into the half of a chunk, for the side that fills it.
     pub fn write(&self, chunk: u32, bytes: &[u8]) {
-        let length = bytes.len().min(BOUNCE_HALF_BYTES);
-        self.page.write(half(chunk), &bytes[..length]);
+        write_half(&self.page, chunk, bytes);
     }
 
     /// The bounce buffer in this memory.

@@ -9,6 +9,7 @@
 //! ```
 
 use crate::slot::RuleBroken;
+use crate::words::Page;
 
 /// Size of one half in bytes: the longest chunk.
 pub const BOUNCE_HALF_BYTES: usize = 64 * 1024;
@@ -51,6 +52,18 @@ pub(crate) fn count_of(word: u64, number: u32) -> u32 {
 /// Offset of the half of a chunk.
 pub(crate) fn half(chunk: u32) -> usize {
     HALVES + (chunk as usize % 2) * HALF_STEP_BYTES + HALF_SHIFT
+}
+
+/// Copies the half of a chunk out.
+pub(crate) fn read_half(page: &impl Page, chunk: u32, bytes: &mut [u8]) {
+    let length = bytes.len().min(BOUNCE_HALF_BYTES);
+    page.read(half(chunk), &mut bytes[..length]);
+}
+
+/// Copies into the half of a chunk.
+pub(crate) fn write_half(page: &impl Page, chunk: u32, bytes: &[u8]) {
+    let length = bytes.len().min(BOUNCE_HALF_BYTES);
+    page.write(half(chunk), &bytes[..length]);
 }
 
 /// Checks a count of the other side against the own count. The filling side is ahead of the

@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(leased.load(Ordering::SeqCst), 1);
     }
 
-    /// Whoever has the range finds the bytes unchanged by a copier.
+    /// The holder of a lease finds its bytes unchanged by a copier.
     #[test]
     fn copies_and_leases_of_one_range_exclude_each_other() {
         let region = region(0x5920_4000_0000);

@@ -26,6 +26,9 @@ fn ask_before_the_notice(name: &str, question: impl Fn(i32) -> Request) -> Reply
     let (mut member, _) = unmapped(&fixture, &vm, 1);
     assert!(matches!(member.request(&Request::Mapped), Some((Reply::Done, _))));
     let (peer, address) = unmapped(&fixture, &vm, 2);
+    // The answer to a third one shows that the daemon reads no more frames of the peer now.
+    let mut third = RawMember::greeted(fixture.directory()).expect("a connection");
+    assert!(matches!(third.request(&Request::VmInfo(vm.id())), Some((Reply::Vm(_), _))));
     signals::stop(fixture.daemon_pid());
     assert!(member.send_bytes(&encode(&question(address)), &[]));
     assert!(peer.send_bytes(&encode(&Request::MappedNoReply), &[]));
