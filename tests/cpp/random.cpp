@@ -247,6 +247,8 @@ int main(int argc, char **argv) {
   options.name = "random";
   auto vm = m3ipc::vm::create(options).value();
   auto self = m3ipc::endpoint::bind_any(vm).value();
+  // A bind returns before the daemon has mapped its page; a later answer comes after that.
+  (void)self.locate("server");
   const auto before = both_holdings();
 
   pid_t server = start(argv[0], record);
