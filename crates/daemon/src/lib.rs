@@ -37,9 +37,10 @@
 //! [`server::Server::send_event`], [`m3ipc_wire::DaemonEvent::Died`],
 //! [`m3ipc_link::ControlPageView::announce_event`].
 //!
-//! A pidfd reports the deaths that the liveness lock cannot report. It enters the chain at
-//! [`server::Server::process_died`]. The peer's library reads the event and ends the call with
-//! -109 or -108.
+//! The functions of `Server` lie in `deaths.rs`, `record` in `write_ahead.rs`, `send_event` in
+//! `server.rs`. A pidfd reports the deaths that the liveness lock cannot report. It enters the
+//! chain at [`server::Server::process_died`]. The peer's library reads the event and ends the call
+//! with -109 or -108.
 #![forbid(unsafe_code)]
 // The chain above names private functions: the compiler checks that they exist.
 #![allow(rustdoc::private_intra_doc_links)]

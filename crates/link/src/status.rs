@@ -28,8 +28,8 @@ pub const PRIORITY_MAX: u8 = 99;
 /// Publishes a wait mode. Before a sleep, the owner polls once more afterwards.
 fn publish_mode(word: &impl Word64, mode: WaitMode) {
     word.swap(mode.encode(), Ordering::SeqCst);
-    // Pairs with the fences of `slot::post`, `slot::take` and `Link::notify`, after which a sender
-    // reads the mode.
+    // Pairs with the fences of `slot::post`, `slot::take`, `slot::refuse`, `Link::notify`,
+    // `Link::send_pulse` and `ReadyBitmap::raise`, after which a sender reads the mode.
     word.fence_after_update();
 }
 

@@ -1,5 +1,6 @@
 //! The order of the steps of a publication and of a sleep, which keeps a waiter from sleeping
-//! through a message. Endpoints and models run these two functions.
+//! through a message. Endpoints and models run these two functions; the fast path of an endpoint
+//! publishes by itself and then runs the halves of the first one.
 //!
 //! ```text
 //! sender: publish_then_wake               receiver: sleep_unless_found

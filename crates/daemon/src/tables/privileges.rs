@@ -33,7 +33,13 @@ impl Party<'_> {
         match verb {
             Verb::Reply => Ok(()),
             Verb::Receive | Verb::Rcvrqst => peer.check_message_to(self),
-            _ => self.check_message_to(peer),
+            Verb::Send
+            | Verb::Sendrec
+            | Verb::Notify
+            | Verb::Relay
+            | Verb::Wakeup
+            | Verb::Vcopy
+            | Verb::SrcNotify => self.check_message_to(peer),
         }
     }
 
