@@ -4,8 +4,9 @@
 //! directory. `cargo build -p m3ipc-daemon` makes it. Functions here panic on failure, since a test
 //! without a node has no other end.
 
+use crate::error::Fail;
 use crate::spawn::check_program;
-use crate::{Endpoint, Message, Node, NodeError, Source, Timeout, Vm, VmConfig, VmLife};
+use crate::{Code, Endpoint, Message, Node, NodeError, Source, Timeout, Vm, VmConfig, VmLife};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -42,19 +43,39 @@ pub struct TestNode {
 /// If no daemon can be started.
 #[must_use]
 pub fn node() -> TestNode {
+    match try_node() {
+        Ok(node) => node,
+        Err(error) => panic!("no node: {error}; run `cargo build -p m3ipc-daemon` first"),
+    }
+}
+
+/// The same, for programs that report the error to a person.
+///
+/// ```
+/// let node = m3ipc::test::try_node()?;
+/// assert_eq!(node.vm().name(), "test");
+/// # Ok::<(), m3ipc::NodeError>(())
+/// ```
+///
+/// # Errors
+/// [`NodeError`]: no daemon can be started, or the directory cannot be made.
+pub fn try_node() -> Result<TestNode, NodeError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("m3ipc-test-{}-{count}", std::process::id());
     let directory = std::env::temp_dir().join(name);
-    let made = crate::runtime::make(&directory, 0o700);
-    assert!(made.is_ok(), "no runtime directory: {made:?}");
+    crate::runtime::make(&directory, 0o700)
+        .map_err(|error| Fail::new(Code::DrvsInit, error.to_string()))?;
     let attached = attach(&directory).and_then(|mut node| {
         let vm = node.vm_init(&VmConfig::new("test").life(VmLife::Creator))?;
         Ok((node, vm))
     });
     match attached {
-        Ok((node, vm)) => TestNode { directory, node: Some(node), vm },
-        Err(error) => panic!("no node: {error}; run `cargo build -p m3ipc-daemon` first"),
+        Ok((node, vm)) => Ok(TestNode { directory, node: Some(node), vm }),
+        Err(error) => {
+            let _ = std::fs::remove_dir_all(&directory);
+            Err(error)
+        }
     }
 }
 

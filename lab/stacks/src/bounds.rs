@@ -18,7 +18,14 @@ pub fn print(medians: &Medians) -> bool {
     let ratio = |one: Option<f64>, other: Option<f64>| Some(one? / other?);
     let bounds = [
         Bound {
-            what: "typed call of 100 bytes / IPC2",
+            what: "typed call of 100 bytes, a plain record / IPC2",
+            figure: ratio(p50("record"), p50("ipc2")),
+            at_most: true,
+            bound: 2.0,
+            unit: "x",
+        },
+        Bound {
+            what: "typed call of 100 bytes, postcard / IPC2",
             figure: ratio(p50("call"), p50("ipc2")),
             at_most: true,
             bound: 2.0,

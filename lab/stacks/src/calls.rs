@@ -9,15 +9,17 @@ use crate::Failure;
 use crate::figures::{check, measure_tasks};
 use crate::stack::{CALL_BYTES, Place, Role, tell_address};
 
-/// A request and its answer.
+/// A request and its answer: [`CALL_BYTES`] in postcard.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Echo {
-    pub bytes: Vec<u8>,
+    pub number: u32,
+    pub text: String,
 }
 
 impl Echo {
     pub fn new() -> Self {
-        Self { bytes: (0..CALL_BYTES).map(|it| it as u8).collect() }
+        // A number below 128 takes a byte, and so does the length of the text.
+        Self { number: 7, text: "m".repeat(CALL_BYTES - 2) }
     }
 }
 
@@ -39,7 +41,7 @@ pub async fn play(place: &Place, role: Role) -> Result<(), Failure> {
                 let (client, echo) = (client.clone(), Echo::new());
                 async move {
                     let answer: Echo = client.call(to, &echo).await?;
-                    check(&answer.bytes, &echo.bytes)
+                    check(answer.text.as_bytes(), echo.text.as_bytes())
                 }
             };
             measure_tasks(&work, call).await?.print();

@@ -18,9 +18,8 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
 use crate::Failure;
-use crate::calls;
 use crate::figures::{check, measure_tasks};
-use crate::stack::{Place, Role, tell_address};
+use crate::stack::{CALL_BYTES, Place, Role, tell_address};
 use crate::wire::Wire;
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -97,7 +96,7 @@ pub async fn play<W: Wire>(place: &Place, role: Role) -> Result<(), Failure> {
                 Endpoint::from_static("http://localhost").connect_with_connector(connector).await?;
             let call = || {
                 let mut grpc = tonic::client::Grpc::new(channel.clone());
-                let echo = Echo { bytes: Bytes::from(calls::Echo::new().bytes) };
+                let echo = Echo { bytes: Bytes::from_static(&[7; CALL_BYTES]) };
                 async move {
                     grpc.ready().await?;
                     let path = http::uri::PathAndQuery::from_static("/m3.Echoes/Echo");

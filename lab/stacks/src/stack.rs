@@ -14,7 +14,9 @@ pub const CALL_BYTES: usize = 100;
 /// A stack, and whether it can have many calls in flight.
 pub const STACKS: &[(&str, bool)] = &[
     ("ipc2", false),
+    ("record", false),
     ("call", false),
+    ("bytes", false),
     ("calls", true),
     ("tarpc-com", true),
     ("tarpc-unix", true),
@@ -65,7 +67,9 @@ pub enum Role {
 pub fn play(name: &str, place: &Place, role: Role) -> Result<(), Failure> {
     match name {
         "ipc2" => ipc2::play(place, role),
+        "record" => call::play_record(place, role),
         "call" => call::play(place, role),
+        "bytes" => call::play_bytes(place, role),
         "block" => block::play(place, role),
         "calls" => in_a_loop(calls::play(place, role)),
         "tarpc-com" => in_a_loop(tarpc::play::<Com>(place, role)),

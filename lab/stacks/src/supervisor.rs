@@ -72,7 +72,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             [(*name, 1), (*name, MANY)].into_iter().take(1 + usize::from(*many))
         })
         .collect();
-    let node = m3ipc::test::node();
+    let node = m3ipc::test::try_node()?;
     let (mut medians, mut failed) = (Medians(HashMap::new()), vec![]);
     for _ in 0..args.rounds {
         for row in &rows {

@@ -56,7 +56,7 @@ pub async fn play<W: Wire>(place: &Place, role: Role) -> Result<(), Failure> {
                 let (client, echo) = (client.clone(), Echo::new());
                 async move {
                     let answer = client.echo(tarpc::context::current(), echo.clone()).await?;
-                    check(&answer.bytes, &echo.bytes)
+                    check(answer.text.as_bytes(), echo.text.as_bytes())
                 }
             };
             measure_tasks(&work, call).await?.print();
