@@ -2,7 +2,8 @@
 //!
 //! A module is a file. It imports another where it names an item that the other file defines, in a
 //! `use` or in code. A re-export (`pub use`) is no import, and the search follows it to the file
-//! that defines the item. Tests do not count. Methods and macros are not followed.
+//! that defines the item. Tests do not count. Methods are not followed. Of a macro
+//! only the types count that its rules define by name.
 //!
 //! cargo-modules looks for circles among items: a type with `fn new() -> Self` is one for it, and
 //! two modules that use each other are none. So this check reads the files with `syn` itself.
@@ -112,6 +113,13 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].problem.contains("2 files import each other: a.rs, b.rs"), "{}", found[0]);
         assert!(found[0].problem.contains("b.rs -> a.rs: crate::a::A::new"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_type_that_a_macro_defines_counts() {
+        let a = "use crate::b::B; macro_rules! a { () => { pub enum A { Of(B) } }; } a!();";
+        let b = "use crate::a::A; pub struct B(A);";
+        assert_eq!(found(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), ("b.rs", b)]).len(), 1);
     }
 
     #[test]

@@ -211,6 +211,24 @@ impl Module {
         self.uses.extend(name.map(|name| (name, path)));
     }
 
+    /// The types whose names stand in the rules of a macro, which this file surely calls.
+    fn take_definitions(&mut self, tokens: TokenStream) {
+        let mut defines = false;
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.take_definitions(group.stream()),
+                TokenTree::Ident(ident) if defines => {
+                    self.items.insert(ident.to_string());
+                    defines = false;
+                }
+                TokenTree::Ident(ident) => {
+                    defines = ["enum", "struct", "trait", "type"].iter().any(|it| ident == it);
+                }
+                _ => defines = false,
+            }
+        }
+    }
+
     /// The paths in the text of a macro call.
     fn take_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
@@ -253,6 +271,10 @@ impl<'ast> Visit<'ast> for Module {
             syn::Item::Trait(item) => Some(&item.ident),
             syn::Item::Type(item) => Some(&item.ident),
             syn::Item::Union(item) => Some(&item.ident),
+            syn::Item::Macro(item) if item.ident.is_some() => {
+                self.take_definitions(item.mac.tokens.clone());
+                None
+            }
             _ => None,
         };
         self.items.extend(name.map(ToString::to_string));
