@@ -4,7 +4,7 @@
 //! this process uses; [`crate::leased_range`], [`crate::region_copy`] and [`crate::region_copier`]
 //! give access to them.
 
-use crate::copier_marks::Changes;
+use crate::copier_steps::Changes;
 use crate::range_table::RangeTable;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};

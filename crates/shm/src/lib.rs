@@ -13,7 +13,7 @@
 //! atomic word. Each access is checked against the length of the region. That length is sealed, and
 //! this process knows it from its own mapping. One routine, [`copy_bytes`], moves all bytes.
 
-mod copier_marks;
+pub mod copier_steps;
 mod copy;
 mod fixed_region;
 mod leased_range;

@@ -3,7 +3,7 @@
 //! Leased ranges do not overlap, except equal ranges that are all leased for reading. A forbidden
 //! range is unmapped for this process by its protection; a new lease of it lifts the protection.
 
-use crate::copier_marks::Marks;
+use crate::copier_steps::Marks;
 use std::collections::BTreeMap;
 
 /// One leased range, stored under its first offset.

@@ -1,20 +1,6 @@
 //! Repeated copies between own memory and one range of a region, without the lock of its table.
 //!
-//! ```text
-//! copier                                        change of the table, under its lock
-//! C1. mark: a copy is in progress               T1. count the change
-//! C2. a locked update of another word           T2. full fence
-//! C3. read the count: as at the last look?      T3. wait until no mark is set
-//!     no: copy by the table, under its lock     T4. change the table
-//! C4. copy; clear the mark
-//! ```
-//!
-//! C2 is a full fence between C1 and C3. So a copier sees the changed count, or the change waits
-//! for the copy. The update of C2 is one that a copy needs in any case: that of its party's copy
-//! gate.
-//!
-//! A change waits while a copy is in progress, as it would at the lock of the table. It sleeps
-//! between its looks: the copier may have a lower priority, on the same CPU.
+//! The steps, and why a copy needs no lock, are in [`crate::copier_steps`].
 //!
 //! # Safety
 //! A copy without the lock touches a part of a range that `RangeTable::unused_around` returned.
@@ -22,29 +8,19 @@
 //! still mapped as it was.
 #![allow(unsafe_code)]
 
-use crate::copier_marks::Mark;
+use crate::copier_steps::CopierSteps;
 use crate::copy::copy_overlapping;
 use crate::fixed_region::FixedRegion;
+use crate::range_table::RangeTable;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_sys::{CopySource, CopyTarget};
-use std::sync::Arc;
-
-/// A range of which no part is used, by the table as it was at this count of changes.
-#[derive(Clone, Copy, Debug)]
-struct Unused {
-    changes: u64,
-    from: usize,
-    end: usize,
-    /// Whether the range may be written too.
-    write: bool,
-}
+use std::sync::{Arc, MutexGuard};
 
 /// A copier of one region, for one thread at a time.
 #[derive(Debug)]
 pub struct RegionCopier {
     region: Arc<FixedRegion>,
-    mark: Arc<Mark>,
-    unused: Option<Unused>,
+    steps: CopierSteps,
 }
 
 /// A copy that has begun. Its end clears the mark.
@@ -57,8 +33,8 @@ impl FixedRegion {
     /// A copier of this region.
     #[must_use]
     pub fn copier(self: &Arc<Self>) -> RegionCopier {
-        let mark = self.ranges().marks().add();
-        RegionCopier { region: Arc::clone(self), mark, unused: None }
+        let steps = self.ranges().marks().add();
+        RegionCopier { region: Arc::clone(self), steps }
     }
 }
 
@@ -76,42 +52,25 @@ impl RegionCopier {
     /// The present value of the word, if that is not `old`. No copy has begun then.
     #[inline]
     pub fn begin(&mut self, word: &AtomicU32, old: u32, new: u32) -> Result<RegionPass<'_>, u32> {
-        self.mark.set();
-        let changed = word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
-        fence_after_exchange(); // pairs with the fence of `Changes::begin`
+        let exchange = || word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
+        let changed = self.steps.begin(exchange);
         let pass = RegionPass { copier: self };
         changed.map(|_| pass)
-    }
-
-    /// Whether this range is one of which no part is used, at the present count of changes.
-    #[inline]
-    fn knows(&self, at: usize, end: usize, write: bool) -> bool {
-        self.unused.as_ref().is_some_and(|unused| {
-            unused.from <= at
-                && end <= unused.end
-                && (unused.write || !write)
-                && self.region.changes().count() == unused.changes
-        })
     }
 
     /// Looks at the table for the range around `at .. end` of which no part is used.
     #[cold]
     fn look(&mut self, at: usize, end: usize, write: bool) -> bool {
-        self.unused = None;
-        // A change of the table waits for the mark, under the lock.
-        self.mark.clear();
-        let ranges = self.region.ranges();
-        self.mark.set();
-        if end > self.region.bytes() || (write && !self.region.is_writable()) {
-            return false;
-        }
-        let Some((from, above)) = ranges.unused_around(at, end, write) else { return false };
-        let changes = self.region.changes().count();
-        let end = above.min(self.region.bytes());
-        self.unused = Some(Unused { changes, from, end, write });
-        // The next change of the table comes after the unlock, and finds the mark.
-        drop(ranges);
-        true
+        let region = &self.region;
+        let unused = |ranges: &MutexGuard<'_, RangeTable>| {
+            // The end of writing is a change of the table, so the look at it is under the lock.
+            if end > region.bytes() || (write && !region.is_writable()) {
+                return None;
+            }
+            let (from, above) = ranges.unused_around(at, end, write)?;
+            Some((from, above.min(region.bytes())))
+        };
+        self.steps.look(region.changes(), || region.ranges(), unused, write)
     }
 }
 
@@ -147,34 +106,22 @@ impl RegionPass<'_> {
     fn unused(&mut self, offset: u64, bytes: usize, write: bool) -> Option<*mut u8> {
         let at = usize::try_from(offset).ok()?;
         let end = at.checked_add(bytes)?;
-        if !self.copier.knows(at, end, write) && !self.copier.look(at, end, write) {
+        let copier = &mut *self.copier;
+        if !copier.steps.knows(copier.region.changes(), (at, end), write)
+            && !copier.look(at, end, write)
+        {
             return None;
         }
         // SAFETY: the range lies inside the mapping (checked by `look`).
-        Some(unsafe { self.copier.region.start().as_ptr().add(at) })
+        Some(unsafe { copier.region.start().as_ptr().add(at) })
     }
 }
 
 impl Drop for RegionPass<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.copier.mark.clear();
+        self.copier.steps.end();
     }
-}
-
-/// A full fence between the store before an exchange and the loads after it. On x86-64 the exchange
-/// is one, also if it fails.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-fn fence_after_exchange() {
-    core::sync::atomic::compiler_fence(Ordering::SeqCst);
-}
-
-/// A full fence between the store before an exchange and the loads after it.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-#[inline]
-fn fence_after_exchange() {
-    core::sync::atomic::fence(Ordering::SeqCst);
 }
 
 #[cfg(test)]
@@ -254,7 +201,7 @@ mod tests {
                 leased.store(1, Ordering::SeqCst);
             });
             // The count changes before the wait for the mark.
-            while region.changes().count() == 0 {
+            while !region.changes().has_begun() {
                 std::thread::yield_now();
             }
             assert_eq!(leased.load(Ordering::SeqCst), 0, "a copy is in progress");

@@ -510,8 +510,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "loom-full",
-        command: "cargo test -p m3ipc-link -p m3ipc-area -p m3ipc-shim --release --test loom \
-                          --target-dir {target}/loom",
+        command: "cargo test -p m3ipc-link -p m3ipc-area -p m3ipc-shim -p m3ipc-shm --release \
+                          --test loom --target-dir {target}/loom",
         env: &[
             ("M3_LOOM_FULL", "1"),
             ("LOOM_MAX_PREEMPTIONS", "3"),
