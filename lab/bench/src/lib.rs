@@ -73,6 +73,7 @@ use args::Command;
 /// # Errors
 /// Nothing can be measured or compared.
 pub fn start(arguments: &Arguments) -> Result<Outcome, Error> {
+    raw::raise_most_files();
     match &arguments.command {
         None => runner::run(&arguments.measure),
         Some(Command::Compare(args)) => {

@@ -116,6 +116,19 @@ pub fn most_files() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
+/// Open files for all measurements. The daemon keeps four for each of 10,000 clients.
+const WANTED_FILES: u64 = 1 << 16;
+
+/// Raises the maximum of open files, which child processes inherit. Root may do that.
+pub fn raise_most_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if most_files() < WANTED_FILES {
+        // On failure the report names what is left out.
+        let raised = Rlimit { current: limit.current, maximum: Some(WANTED_FILES) };
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+}
+
 /// Raises the limit of open files to its maximum.
 pub fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);

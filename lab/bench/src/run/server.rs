@@ -12,8 +12,11 @@ use crate::job::{Line, Report};
 use crate::payload::Message;
 use crate::raw;
 
-/// Time between the request and the death, so that the client surely waits.
-const HOLD_NS: u64 = 20_000_000;
+/// The least time between the request and the death, so that the client surely waits.
+const HOLD_NS: u64 = 25_000_000;
+/// A random time beyond it. A client wakes by its own clock after some times of sleep, and not all
+/// deaths should meet that moment.
+const MORE_NS: u64 = 20_000_000;
 /// The server is awake for the last part of it, so that the death is on time.
 const AWAKE_NS: u64 = 200_000;
 
@@ -51,9 +54,10 @@ pub fn own_memory(megabytes: u32) -> Vec<u8> {
 pub fn die_with_request(mut end: impl ServerEnd, own: &[u8]) -> Result<Report, Error> {
     let mut request = Message::default();
     end.receive(&mut request)?;
-    let dies_at = monotonic_ns() + HOLD_NS;
+    let hold_ns = HOLD_NS + fastrand::u64(..MORE_NS);
+    let dies_at = monotonic_ns() + hold_ns;
     say(&Line::DiesAt(dies_at))?;
-    std::thread::sleep(Duration::from_nanos(HOLD_NS - AWAKE_NS));
+    std::thread::sleep(Duration::from_nanos(hold_ns - AWAKE_NS));
     while monotonic_ns() < dies_at {
         std::hint::spin_loop();
     }
