@@ -139,7 +139,8 @@ impl DeathWatcher {
             while read.is_announced && m3ipc_sys::monotonic_ns() < until_ns {
                 match m3ipc_sys::wait_readable(&[self.reader.as_fd()], 0) {
                     Ok(true) => read = self.read_tokens(),
-                    _ => m3ipc_sys::relax(),
+                    // The watcher thread may need this CPU for its look.
+                    _ => m3ipc_sys::yield_cpu(),
                 }
             }
         }

@@ -25,17 +25,17 @@
 //!   → event loop         server::Server::liveness_lock_marked
 //!   → process            server::Server::process_died, or thread_died
 //!   → tables             tables::Node::exit, or exit_thread: the deaths, with their peers
-//!   → journal            server::Server::record
-//!   → each peer          server::Server::notify_peers, send_event(DaemonEvent::Died)
+//!   → each peer          server::Server::notify_peers_at_once, send_event(DaemonEvent::Died)
 //!   → event word         m3ipc_link::ControlPageView::announce_event wakes the peer
+//!   → journal            server::Server::record
 //! ```
 //!
 //! The same in links: [`death_watcher::WatcherThread::run`],
 //! [`server::Server::liveness_lock_marked`], [`server::Server::process_died`],
 //! [`server::Server::thread_died`], [`tables::Node::exit`], [`tables::Node::exit_thread`],
-//! [`server::Server::record`], [`server::Server::notify_peers`],
-//! [`server::Server::send_event`], [`m3ipc_wire::DaemonEvent::Died`],
-//! [`m3ipc_link::ControlPageView::announce_event`].
+//! [`server::Server::notify_peers_at_once`], [`server::Server::send_event`],
+//! [`m3ipc_wire::DaemonEvent::Died`], [`m3ipc_link::ControlPageView::announce_event`],
+//! [`server::Server::record`].
 //!
 //! The functions of `Server` lie in `deaths.rs`, `record` in `write_ahead.rs`, `send_event` in
 //! `server.rs`. A pidfd reports the deaths that the liveness lock cannot report. It enters the

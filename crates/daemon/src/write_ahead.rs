@@ -1,4 +1,6 @@
-//! Write-ahead: the journal gets each change before the daemon reports it to a member.
+//! Write-ahead: the journal gets each change before the daemon reports it to a member. One change
+//! needs no record: the end of a process or thread, which a successor sees too. Its peers wait for
+//! the report, so the record comes after it.
 //!
 //! A request that changes the tables needs room for its record. Without room the daemon refuses
 //! the request, so that it never promises a state that a successor would not know. A death may
