@@ -247,7 +247,8 @@ int main(int argc, char **argv) {
   options.name = "random";
   auto vm = m3ipc::vm::create(options).value();
   auto self = m3ipc::endpoint::bind_any(vm).value();
-  // A bind returns before the daemon has mapped its page; a later answer comes after that.
+  // The daemon maps its page after its next answer. A later answer comes after that.
+  (void)self.locate("server");
   (void)self.locate("server");
   const auto before = both_holdings();
 

@@ -233,7 +233,8 @@ async fn soak() {
     let holdings = || [Holdings::of("self"), Holdings::of(&daemon)];
     // Endpoints of clients come and go beside the one of the process.
     let mut own = node.vm().bind_any().unwrap();
-    // A bind returns before the daemon has mapped its page; a later answer comes after that.
+    // The daemon maps its page after its next answer. A later answer comes after that.
+    own.name_locate("server").unwrap_err();
     own.name_locate("server").unwrap_err();
     let record: PathBuf = node.directory().with_extension("record");
     let before = holdings();

@@ -12,7 +12,7 @@ use crate::state::timers::Timer;
 use crate::tables::Credentials;
 use crate::token::Token;
 use m3ipc_sys::{Errno, Ready, UserNames};
-use m3ipc_wire::Request;
+use m3ipc_wire::{Malformed, Request};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
@@ -183,26 +183,42 @@ impl Server {
             }
             let (pid, uid) = (connection.cred.pid, connection.cred.uid);
             let Some(bytes) = self.take_packet(token, &mut buffer) else { return };
-            match m3ipc_wire::decode::<Request>(&buffer[..bytes]) {
-                Ok(request) => {
-                    self.serve(token, request);
-                    self.do_marked_work();
+            if let Err(malformed) = self.serve_packet(token, &buffer[..bytes]) {
+                if crate::log::admits(uid) {
+                    tracing::warn!(
+                        pid, uid, %malformed, "a malformed request closes a connection"
+                    );
                 }
-                Err(malformed) => {
-                    if crate::log::admits(uid) {
-                        tracing::warn!(
-                            pid, uid, %malformed, "a malformed request closes a connection"
-                        );
-                    }
-                    return self.close(token);
-                }
+                return self.close(token);
             }
         }
     }
 
+    /// Serves a packet: a request, a greeting, or a greeting and the first request.
+    fn serve_packet(&mut self, token: Token, packet: &[u8]) -> Result<(), Malformed> {
+        let is_greeted = |server: &Self| {
+            server.connections.get(token).is_some_and(|connection| connection.greeted)
+        };
+        let mut rest = packet;
+        if !is_greeted(self) {
+            let (greeting, behind) = m3ipc_wire::decode_first(packet)?;
+            self.serve(token, greeting);
+            self.do_marked_work();
+            // A member of another version may have put anything behind its greeting.
+            if behind.is_empty() || !is_greeted(self) {
+                return Ok(());
+            }
+            rest = behind;
+        }
+        let request: Request = m3ipc_wire::decode(rest)?;
+        self.serve(token, request);
+        self.do_marked_work();
+        Ok(())
+    }
+
     /// Takes the next packet of a connection, and returns its length. Closes the connection at its
     /// end, or at a packet that its member must not send.
-    pub(crate) fn take_packet(&mut self, token: Token, buffer: &mut [u8]) -> Option<usize> {
+    fn take_packet(&mut self, token: Token, buffer: &mut [u8]) -> Option<usize> {
         let connection = self.connections.get(token)?;
         match m3ipc_sys::receive_packet(&connection.socket, buffer, false, false) {
             Err(Errno::AGAIN | Errno::INTR) => return None,
@@ -239,7 +255,7 @@ impl Server {
             }
             // Other members wait for the pages, some of them in calls with short limits.
             Timer::Mapping(token, id) => {
-                self.take_mapped_notice(token);
+                self.look_for_mapping(token);
                 let is_late = self.connections.get(token).is_some_and(|connection| {
                     connection.id == Some(id)
                         && connection.pages.as_ref().is_some_and(|pages| !pages.sealed)
@@ -248,6 +264,7 @@ impl Server {
                     self.close(token);
                 }
             }
+            Timer::Look => self.look_for_mappings(),
             Timer::VmGrace(vm) => self.kill_members(vm),
             // The next holder of a system slot has the same address, but another connection.
             Timer::UnbindGrace(id, holder) if self.connections.of_endpoint(id) == holder => {

@@ -2,13 +2,17 @@
 //!
 //! The daemon increments the event word, on which the owner may sleep, after each daemon event. It
 //! also raises flags. The owner records its waits and counts its calls.
+//!
+//! One word says whether the owner has mapped the pages of its bind. Owner and daemon each set a
+//! bit of it by one instruction, which returns the other bit. So the daemon finds the pages mapped,
+//! or the owner finds that the daemon awaits a notice.
 
 use crate::wait_call::WaitCall;
 use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::Address;
 use m3ipc_shm::SharedPage;
-use m3ipc_sys::{Errno, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS};
+use m3ipc_sys::{Errno, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, LivenessLock};
 use std::os::fd::AsFd;
 
 /// Size of a control page in bytes.
@@ -24,10 +28,15 @@ pub const FLAG_ENDED: u32 = 4;
 const EVENT_WORD: usize = 0;
 const FLAGS: usize = 4;
 const BEHIND: usize = 8;
+const MAPPED: usize = 12;
 const BLOCKED: usize = 64;
 const SINCE: usize = 72;
 const THREAD: usize = 80;
 const COUNTERS: usize = 128;
+/// Bit of the word of the mapping: the owner has mapped its pages.
+const IS_MAPPED: u32 = 1;
+/// Bit of the word of the mapping: the daemon awaits a notice.
+const IS_AWAITED: u32 = 2;
 /// Offset of the word that the kernel marks when the daemon ends, in bytes.
 pub const DAEMON_MARK_OFFSET: usize = LIVENESS_LOCK_OFFSET - 64;
 /// Offset of the owner's liveness lock in the page, in bytes.
@@ -108,6 +117,14 @@ impl ControlPage {
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         SharedPage::map(memory).map(Self)
     }
+
+    /// Locks the liveness lock for this thread. The page stays mapped as long as the lock.
+    ///
+    /// # Errors
+    /// Those of [`LivenessLock::take_in`].
+    pub fn take_liveness_lock(&self) -> Result<LivenessLock, Errno> {
+        LivenessLock::take_in(self.0.mapping(), LIVENESS_LOCK_OFFSET)
+    }
 }
 
 impl<P: Page> ControlPage<P> {
@@ -128,6 +145,12 @@ impl<P: Page> ControlPage<P> {
     #[must_use]
     pub fn daemon_mark(&self) -> &P::Word32 {
         self.0.word32(DAEMON_MARK_OFFSET)
+    }
+
+    /// Says that the owner has mapped its pages. `true` if the daemon awaits a notice of that.
+    #[must_use]
+    pub fn set_mapped(&self) -> bool {
+        self.0.word32(MAPPED).fetch_or(IS_MAPPED, Ordering::SeqCst) & IS_AWAITED != 0
     }
 
     /// Whether the daemon has events for the owner that it could not send yet.
@@ -218,6 +241,12 @@ impl<P: Page> ControlPageView<P> {
     /// event after it.
     pub fn set_behind(&self, is_behind: bool) {
         self.0.word32(BEHIND).store(u32::from(is_behind), Ordering::SeqCst);
+    }
+
+    /// Whether the owner says that it has mapped its pages. If not, it sends a notice when it has.
+    #[must_use]
+    pub fn await_mapped(&self) -> bool {
+        self.0.word32(MAPPED).fetch_or(IS_AWAITED, Ordering::SeqCst) & IS_MAPPED != 0
     }
 
     /// Announces a daemon event to the owner, and wakes it.

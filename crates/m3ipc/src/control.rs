@@ -190,8 +190,11 @@ impl Control {
     fn hello(&mut self, more: Option<&Request>) -> Result<Reply, Fail> {
         // A daemon that closes the connection may have sent its reason before. The kernel reports
         // the close once, then gives the frames from before it.
-        let sent = self.send(&Request::Hello { version: VERSION });
-        let sent = sent.and_then(|()| more.map_or(Ok(()), |request| self.send(request)));
+        let mut packet = m3ipc_wire::encode(&Request::Hello { version: VERSION });
+        if let Some(request) = more {
+            packet.extend(m3ipc_wire::encode(request));
+        }
+        let sent = self.send_packet_until(&packet, self.limit.end_ns());
         let mut closed = u32::from(sent.is_err());
         let deadline_ns = self.limit.end_ns();
         loop {
@@ -361,9 +364,12 @@ impl Control {
 
     /// Sends a frame. A stopped daemon may leave no room for it.
     fn send_until(&self, request: &Request, deadline_ns: u64) -> Result<(), Fail> {
-        let frame = m3ipc_wire::encode(request);
+        self.send_packet_until(&m3ipc_wire::encode(request), deadline_ns)
+    }
+
+    fn send_packet_until(&self, packet: &[u8], deadline_ns: u64) -> Result<(), Fail> {
         loop {
-            match m3ipc_sys::send_packet(&self.socket, &frame, &[], false) {
+            match m3ipc_sys::send_packet(&self.socket, packet, &[], false) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {

@@ -93,6 +93,12 @@ impl SharedPage {
         Ok(Self { start: mapping.start(), mapping })
     }
 
+    /// The mapping of the page.
+    #[must_use]
+    pub fn mapping(&self) -> Arc<Mapping> {
+        Arc::clone(&self.mapping)
+    }
+
     /// The same page once more. It stays mapped until the last of them is dropped.
     #[must_use]
     pub fn share(&self) -> Self {

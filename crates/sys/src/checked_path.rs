@@ -106,7 +106,7 @@ impl Walk {
             stat,
             path: "/".into(),
             rest: Vec::new(),
-            users: UserNames::read(),
+            users: UserNames::unread(),
             own,
             is_roots_way: true,
             links: 0,

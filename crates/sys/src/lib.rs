@@ -72,7 +72,7 @@ pub use own_copy::OwnCopy;
 pub use own_user::{borrowed_rights, extra_rights, own_user};
 pub use packet::{
     PACKET_FDS_MAX, Packet, accept, connect, connect_within, inherited_listener, listen,
-    next_packet_bytes, peek_packet, receive_packet, send_packet, unread_bytes,
+    next_packet_bytes, receive_packet, send_packet, unread_bytes,
 };
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Interest, Mode, Poll, Ready, wait_readable, wait_writable};

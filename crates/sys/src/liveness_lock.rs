@@ -6,7 +6,7 @@
 //! pidfd readable, only after that (80 us for each MB on the project's machine).
 //!
 //! # Safety
-//! The mutex lies in a mapping that the liveness lock owns. The C library links it into a list of
+//! The mutex lies in a mapping that the liveness lock keeps. The C library links it into a list of
 //! the thread that locked it. The mapping must stay until that thread has unlocked the mutex or has
 //! ended. A lock that another thread drops is therefore kept until then. A forked child has neither
 //! the mapping nor the list.
@@ -16,7 +16,7 @@ use crate::{ForkGuard, Mapping};
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 /// Size of a liveness lock in its page, in bytes.
 pub const LIVENESS_LOCK_BYTES: usize = 64;
@@ -40,7 +40,7 @@ pub struct LivenessLock(Option<Locked>);
 
 #[derive(Debug)]
 struct Locked {
-    page: Mapping,
+    page: Arc<Mapping>,
     offset: usize,
     thread: i32,
     guard: ForkGuard,
@@ -51,18 +51,27 @@ impl LivenessLock {
     /// other code uses them.
     ///
     /// # Errors
-    /// Those of [`Mapping::new`]; `INVAL` if the lock does not lie inside, aligned; `BUSY` if it is
-    /// locked; `NOSYS` if the C library has no robust mutexes.
+    /// Those of [`Mapping::new`] and of [`take_in`](Self::take_in).
+    pub fn take(page: impl AsFd, page_bytes: usize, offset: usize) -> Result<Self, Errno> {
+        Self::take_in(Arc::new(Mapping::new(page, page_bytes, true)?), offset)
+    }
+
+    /// The same in a page that this process has mapped already. The mapping stays as long as the
+    /// lock.
+    ///
+    /// # Errors
+    /// `INVAL` if the lock does not lie inside, aligned, or if the mapping is not writable; `BUSY`
+    /// if it is locked; `NOSYS` if the C library has no robust mutexes.
     ///
     /// # Source
     /// get_robust_list(2), pthread_mutexattr_setrobust(3)
-    pub fn take(page: impl AsFd, page_bytes: usize, offset: usize) -> Result<Self, Errno> {
-        let inside = offset.checked_add(LIVENESS_LOCK_BYTES).is_some_and(|end| end <= page_bytes);
+    pub fn take_in(page: Arc<Mapping>, offset: usize) -> Result<Self, Errno> {
+        let end = offset.checked_add(LIVENESS_LOCK_BYTES);
+        let inside = end.is_some_and(|end| end <= page.bytes()) && page.is_writable();
         if !inside || !offset.is_multiple_of(LIVENESS_LOCK_BYTES) {
             return Err(Errno::INVAL);
         }
         release_orphaned();
-        let page = Mapping::new(page, page_bytes, true)?;
         let locked = Locked { page, offset, thread: crate::thread_id(), guard: ForkGuard::new()? };
         lock_robust(locked.mutex())?;
         Ok(Self(Some(locked)))

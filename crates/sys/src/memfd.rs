@@ -9,14 +9,22 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 
 #[cfg(not(miri))]
-fn create(name: &str, flags: MemfdFlags, bytes: u64) -> Result<OwnedFd, Errno> {
+fn create_empty(name: &str, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
         // Linux before 6.3 does not know the flag.
-        Err(Errno::INVAL) => memfd_create(name, flags)?,
-        other => other?,
-    };
-    ftruncate(&memory, bytes)?;
+        Err(Errno::INVAL) => memfd_create(name, flags),
+        other => other,
+    }
+}
+
+/// Creates memory of `bytes` bytes with all its pages, and adds seals. The reservation of the pages
+/// sets the size.
+#[cfg(not(miri))]
+fn create_reserved(name: &str, bytes: u64, seals: SealFlags) -> Result<OwnedFd, Errno> {
+    let memory = create_empty(name, MemfdFlags::empty())?;
+    fallocate(&memory, FallocateFlags::empty(), 0, bytes)?;
+    fcntl_add_seals(&memory, seals)?;
     Ok(memory)
 }
 
@@ -30,9 +38,7 @@ fn create(name: &str, flags: MemfdFlags, bytes: u64) -> Result<OwnedFd, Errno> {
 /// memfd_create(2)
 #[cfg(not(miri))]
 pub fn create_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
-    let memory = create_sealable_memory(name, bytes)?;
-    seal_seals(&memory)?;
-    Ok(memory)
+    create_reserved(name, bytes, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
 }
 
 /// As [`create_memory`], and open to more seals: for memory whose one writer maps it before
@@ -42,10 +48,7 @@ pub fn create_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
 /// As [`create_memory`].
 #[cfg(not(miri))]
 pub fn create_sealable_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
-    let memory = create(name, MemfdFlags::empty(), bytes)?;
-    fallocate(&memory, FallocateFlags::empty(), 0, bytes)?;
-    seal_size(&memory)?;
-    Ok(memory)
+    create_reserved(name, bytes, SealFlags::SHRINK | SealFlags::GROW)
 }
 
 /// Creates memory of `bytes` bytes: see [`crate::miri_memory`].
@@ -78,7 +81,8 @@ pub fn create_memory(_name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
 #[cfg(not(miri))]
 pub fn create_sparse(name: &str, bytes: u64, huge: bool) -> Result<OwnedFd, Errno> {
     let flags = if huge { MemfdFlags::HUGETLB } else { MemfdFlags::empty() };
-    let memory = create(name, flags, bytes)?;
+    let memory = create_empty(name, flags)?;
+    ftruncate(&memory, bytes)?;
     seal_size(&memory)?;
     Ok(memory)
 }

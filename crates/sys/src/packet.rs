@@ -175,19 +175,8 @@ pub fn send_packet(
 /// # Source
 /// recv(2), `MSG_PEEK` and `MSG_TRUNC`
 pub fn next_packet_bytes(socket: impl AsFd) -> Result<usize, Errno> {
-    peek_packet(socket, &mut [0; 1])
-}
-
-/// The same, and copies the begin of the packet.
-///
-/// # Errors
-/// `AGAIN`, `INTR`, `CONNRESET`.
-///
-/// # Source
-/// recv(2), `MSG_PEEK` and `MSG_TRUNC`
-pub fn peek_packet(socket: impl AsFd, begin: &mut [u8]) -> Result<usize, Errno> {
     let flags = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;
-    recv(socket, begin, flags).map(|(_begin, bytes)| bytes)
+    recv(socket, &mut [0; 1], flags).map(|(_begin, bytes)| bytes)
 }
 
 /// Receives one packet into `buffer`. Without `take_fds`, the kernel drops the packet's

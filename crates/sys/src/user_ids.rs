@@ -3,6 +3,8 @@
 //! A user namespace shows every user that it does not map as the overflow user (65534). Two files
 //! of that owner may belong to two users, so that number names nobody there.
 
+use std::sync::OnceLock;
+
 /// The overflow user where the system does not say.
 const OVERFLOW_USER: u32 = 65_534;
 /// The number of users that the map of the first namespace has.
@@ -11,8 +13,10 @@ const USERS: u64 = 0xffff_ffff;
 /// The users of this process's user namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserNames {
-    /// The number that stands for all unmapped users; `None` where every user is mapped.
-    ambiguous: Option<u32>,
+    /// The number that stands for all unmapped users, if there are any.
+    overflow: u32,
+    /// Whether every user is mapped; `None` where the map is read at each question that needs it.
+    are_all_known: Option<bool>,
 }
 
 impl UserNames {
@@ -22,11 +26,14 @@ impl UserNames {
     /// user_namespaces(7)
     #[must_use]
     pub fn read() -> Self {
-        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        let map = read(Self::MAP);
-        // Where every user is mapped, the number stands for nobody.
-        let overflow = if is_complete(&map) { String::new() } else { read(Self::OVERFLOW) };
-        Self::of(&map, &overflow)
+        Self { are_all_known: Some(is_own_map_complete()), ..Self::unread() }
+    }
+
+    /// The same, without the map. A question about the one number that may stand for unmapped users
+    /// reads it then. That number is the same in all namespaces, so it is read once.
+    #[must_use]
+    pub fn unread() -> Self {
+        Self { overflow: overflow_user(), are_all_known: None }
     }
 
     /// The file with the map of this process's namespace.
@@ -38,21 +45,36 @@ impl UserNames {
     /// [`OVERFLOW`](Self::OVERFLOW). Allocates nothing.
     #[must_use]
     pub fn of(map: &str, overflow: &str) -> Self {
-        let number = || overflow.trim().parse().unwrap_or(OVERFLOW_USER);
-        Self { ambiguous: (!is_complete(map)).then(number) }
+        let overflow = overflow.trim().parse().unwrap_or(OVERFLOW_USER);
+        Self { overflow, are_all_known: Some(is_complete(map)) }
     }
 
     /// Whether this namespace maps every user.
     #[must_use]
     pub fn are_all_known(self) -> bool {
-        self.ambiguous.is_none()
+        self.are_all_known.unwrap_or_else(is_own_map_complete)
     }
 
     /// Whether this number names exactly one user.
     #[must_use]
     pub fn names_one(self, uid: u32) -> bool {
-        self.ambiguous != Some(uid)
+        uid != self.overflow || self.are_all_known()
     }
+}
+
+/// The number of unmapped users. Root of the machine alone can change it.
+fn overflow_user() -> u32 {
+    static NUMBER: OnceLock<u32> = OnceLock::new();
+    let read = || std::fs::read_to_string(UserNames::OVERFLOW).ok()?.trim().parse().ok();
+    match NUMBER.get().copied().or_else(read) {
+        Some(number) => *NUMBER.get_or_init(|| number),
+        None => OVERFLOW_USER,
+    }
+}
+
+/// Whether the map of this process's namespace has all users. Without /proc it has not.
+fn is_own_map_complete() -> bool {
+    is_complete(&std::fs::read_to_string(UserNames::MAP).unwrap_or_default())
 }
 
 /// Whether a map in the form of /proc/PID/uid_map has all users.
@@ -75,9 +97,19 @@ mod tests {
 
     #[test]
     fn the_overflow_user_is_nobody_where_users_are_unmapped() {
-        let partial = UserNames { ambiguous: Some(OVERFLOW_USER) };
+        let partial = UserNames::of("0 100000 65536", "");
         assert!(!partial.names_one(OVERFLOW_USER) && partial.names_one(0));
-        let complete = UserNames { ambiguous: None };
-        assert!(complete.names_one(OVERFLOW_USER));
+        assert!(!partial.are_all_known());
+        let complete = UserNames::of("0 0 4294967295", "65534");
+        assert!(complete.names_one(OVERFLOW_USER) && complete.are_all_known());
+    }
+
+    #[test]
+    fn a_map_that_was_not_read_gives_the_same_answers() {
+        let (read, unread) = (UserNames::read(), UserNames::unread());
+        assert_eq!(read.are_all_known(), unread.are_all_known());
+        for uid in [0, 1, 1000, OVERFLOW_USER, overflow_user(), u32::MAX] {
+            assert_eq!(read.names_one(uid), unread.names_one(uid), "{uid}");
+        }
     }
 }

@@ -23,10 +23,19 @@ pub fn encode<T: Serialize>(frame: &T) -> Vec<u8> {
 /// # Errors
 /// [`Malformed`] if the bytes are no frame of this type, or if bytes are left over.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
-    match postcard::take_from_bytes(bytes) {
-        Ok((frame, [])) => Ok(frame),
+    match decode_first(bytes)? {
+        (frame, []) => Ok(frame),
         _ => Err(Malformed { bytes: bytes.len() }),
     }
+}
+
+/// The first frame in these bytes, and the bytes behind it: a greeting and the first request may
+/// share a packet.
+///
+/// # Errors
+/// [`Malformed`] if the bytes begin with no frame of this type.
+pub fn decode_first<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, &[u8]), Malformed> {
+    postcard::take_from_bytes(bytes).map_err(|_malformed| Malformed { bytes: bytes.len() })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub mod sock;
 mod trace;
 
 pub use area::{AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaRequest};
-pub use codec::{Malformed, decode, encode};
+pub use codec::{Malformed, decode, decode_first, encode};
 pub use event::DaemonEvent;
 pub use info::{
     DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, QuotaUse, UserUse,
@@ -45,7 +45,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 8 | [`NodesRequest`], [`DaemonEvent::Lost`], held messages |
 /// | 9 | the nonce of [`Request::Bind`] |
 /// | 10 | [`Request::MappedNoReply`], [`NodesRequest::Woken`], [`NodesRequest::Known`] |
-pub const VERSION: u32 = 10;
+/// | 11 | the notice `MappedNoReply` on demand, a request in the packet of the greeting |
+pub const VERSION: u32 = 11;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

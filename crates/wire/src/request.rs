@@ -59,7 +59,8 @@ pub enum Request {
     /// All VMs. Reply: `Vms`.
     VmList,
     /// Binds the process or thread of this connection. Reply: `Bound`, with control page, status
-    /// page and ready bitmap. The bind counts after `Mapped` or `MappedNoReply`.
+    /// page and ready bitmap. The bind counts after `Mapped` or `MappedNoReply`, or when the
+    /// control page says that the pages are mapped.
     Bind {
         /// The VM.
         vm: i32,
@@ -218,6 +219,7 @@ pub enum Request {
     },
     /// A request of the proxy of the node.
     Nodes(NodesRequest),
-    /// As `Mapped`, by the owner of a new endpoint, which does not wait. No reply.
+    /// As `Mapped`, by the owner of a new endpoint, which does not wait: the control page says that
+    /// the daemon awaits this notice. No reply.
     MappedNoReply,
 }

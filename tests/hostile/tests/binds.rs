@@ -2,51 +2,150 @@
 
 use m3ipc::Vm;
 use m3ipc_abi::Code;
+use m3ipc_link::{ControlPage, STATUS_BYTES};
+use m3ipc_sys::{Errno, Mapping};
 use m3ipc_test_fixture::raw::RawMember;
-use m3ipc_test_fixture::{NodeFixture, signals, watchdog};
-use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request, VERSION, encode};
+use m3ipc_test_fixture::{NodeFixture, signals, until, watchdog};
+use m3ipc_wire::{AwaitedEvent, BindKind, DaemonEvent, Reply, Request, VERSION, encode};
+use std::os::fd::OwnedFd;
 
-/// A member with an endpoint that has its pages, and has not said that it mapped them.
-fn unmapped(fixture: &NodeFixture, vm: &Vm, nonce: u64) -> (RawMember, i32) {
-    let mut raw = RawMember::greeted(fixture.directory()).expect("a connection");
-    let bind = Request::Bind { vm: vm.id(), slot: None, kind: BindKind::Additional, nonce };
-    let Some((Reply::Bound { address, .. }, _pages)) = raw.request(&bind) else {
-        panic!("the member is not bound")
-    };
-    (raw, address)
+/// The owner of a new endpoint, which has its pages.
+struct Owner {
+    raw: RawMember,
+    address: i32,
+    control: ControlPage,
+    status: OwnedFd,
 }
 
-/// A member and its new peer. The daemon reads the member's question first: the peer's notice came
-/// later, and the peer was served later.
-fn ask_before_the_notice(name: &str, question: impl Fn(i32) -> Request) -> Reply {
+impl Owner {
+    /// The owner has not said yet that it mapped the pages.
+    fn unmapped(fixture: &NodeFixture, vm: &Vm, nonce: u64) -> Self {
+        let mut raw = RawMember::greeted(fixture.directory()).expect("a connection");
+        let bind = Request::Bind { vm: vm.id(), slot: None, kind: BindKind::Additional, nonce };
+        let Some((Reply::Bound { address, .. }, pages)) = raw.request(&bind) else {
+            panic!("the member is not bound")
+        };
+        let [control, status, _ready] = <[OwnedFd; 3]>::try_from(pages).expect("three pages");
+        let control = ControlPage::map(control).expect("its own page");
+        Self { raw, address, control, status }
+    }
+
+    /// The owner has waited for the seal.
+    fn sealed(fixture: &NodeFixture, vm: &Vm, nonce: u64) -> Self {
+        let mut owner = Self::unmapped(fixture, vm, nonce);
+        assert!(matches!(owner.raw.request(&Request::Mapped), Some((Reply::Done, _))));
+        assert!(is_sealed(&owner.status));
+        owner
+    }
+}
+
+/// Whether no process can map a status page for writing any more.
+fn is_sealed(status: &OwnedFd) -> bool {
+    match Mapping::new(status, STATUS_BYTES, true) {
+        Ok(_writable) => false,
+        Err(errno) => {
+            assert_eq!(errno, Errno::PERM);
+            true
+        }
+    }
+}
+
+/// Returns after the daemon has served all that was sent before: two connections become readable
+/// one after the other.
+fn let_the_daemon_serve(fixture: &NodeFixture, vm: &Vm) {
+    let mut others =
+        [(); 2].map(|()| RawMember::greeted(fixture.directory()).expect("a connection"));
+    for other in &mut others {
+        assert!(matches!(other.request(&Request::VmInfo(vm.id())), Some((Reply::Vm(_), _))));
+    }
+}
+
+/// A member asks for its new peer, whose owner maps the pages after the member has asked, and
+/// before the daemon reads the question.
+fn ask_about_the_mapped(name: &str, question: impl Fn(i32) -> Request) -> Reply {
     watchdog(120);
     let fixture = NodeFixture::new(name);
     let vm = fixture.vm(name);
     let _process = vm.bind_any().expect("a slot");
-    let (mut member, _) = unmapped(&fixture, &vm, 1);
-    assert!(matches!(member.request(&Request::Mapped), Some((Reply::Done, _))));
-    let (peer, address) = unmapped(&fixture, &vm, 2);
-    // The answer to a third one shows that the daemon reads no more frames of the peer now.
-    let mut third = RawMember::greeted(fixture.directory()).expect("a connection");
-    assert!(matches!(third.request(&Request::VmInfo(vm.id())), Some((Reply::Vm(_), _))));
+    let mut member = Owner::sealed(&fixture, &vm, 1);
+    let peer = Owner::unmapped(&fixture, &vm, 2);
     signals::stop(fixture.daemon_pid());
-    assert!(member.send_bytes(&encode(&question(address)), &[]));
-    assert!(peer.send_bytes(&encode(&Request::MappedNoReply), &[]));
+    assert!(member.raw.send_bytes(&encode(&question(peer.address)), &[]));
+    // The owner need not send the notice in this test: the look at the question comes later.
+    let _ = peer.control.set_mapped();
     signals::resume(fixture.daemon_pid());
-    member.answer().expect("an answer").0
+    let answer = member.raw.answer().expect("an answer").0;
+    assert!(is_sealed(&peer.status), "{answer:?}");
+    answer
 }
 
 #[test]
-fn a_contact_that_does_not_wait_finds_an_endpoint_whose_notice_waits() {
-    let answer = ask_before_the_notice("contacts", Request::ContactNow);
+fn a_contact_that_does_not_wait_finds_an_endpoint_whose_pages_are_mapped() {
+    let answer = ask_about_the_mapped("contacts", Request::ContactNow);
     assert!(matches!(answer, Reply::Contact(_)), "{answer:?}");
 }
 
 #[test]
-fn a_bind_has_happened_as_soon_as_its_notice_waits() {
+fn a_bind_has_happened_as_soon_as_its_pages_are_mapped() {
     let ask = |address| Request::Await(AwaitedEvent::Bind(address));
-    let answer = ask_before_the_notice("awaited", ask);
+    let answer = ask_about_the_mapped("awaited", ask);
     assert!(matches!(answer, Reply::Number(_)), "{answer:?}");
+}
+
+/// A question that comes before the mapping makes the owner send its notice.
+#[test]
+fn an_owner_sends_the_notice_that_a_peer_waits_for() {
+    watchdog(120);
+    let fixture = NodeFixture::new("notices");
+    let vm = fixture.vm("notices");
+    let _process = vm.bind_any().expect("a slot");
+    let mut member = Owner::sealed(&fixture, &vm, 1);
+    let peer = Owner::unmapped(&fixture, &vm, 2);
+    assert!(member.raw.send_bytes(&encode(&Request::Contact(peer.address)), &[]));
+    let_the_daemon_serve(&fixture, &vm);
+    assert!(!is_sealed(&peer.status), "the owner has not mapped it");
+    assert!(peer.control.set_mapped(), "the daemon awaits no notice");
+    assert!(peer.raw.send_bytes(&encode(&Request::MappedNoReply), &[]));
+    let answer = member.raw.answer().expect("an answer").0;
+    assert!(matches!(answer, Reply::Contact(_)), "{answer:?}");
+    assert!(is_sealed(&peer.status));
+}
+
+/// The first request of an owner may give its pages to a peer.
+#[test]
+fn no_peer_gets_an_unsealed_page_by_the_first_request_of_its_owner() {
+    watchdog(120);
+    let fixture = NodeFixture::new("first");
+    let vm = fixture.vm("first");
+    let _process = vm.bind_any().expect("a slot");
+    let mut peer = Owner::sealed(&fixture, &vm, 1);
+    // Most of them ask before the daemon looks by the clock.
+    for nonce in 2..20 {
+        let mut owner = Owner::unmapped(&fixture, &vm, nonce);
+        let _ = owner.control.set_mapped();
+        let answer = owner.raw.request(&Request::Contact(peer.address)).expect("an answer").0;
+        assert!(matches!(answer, Reply::Contact(_)), "{answer:?}");
+        // The answer to any request comes behind the event.
+        assert!(matches!(peer.raw.request(&Request::VmInfo(vm.id())), Some((Reply::Vm(_), _))));
+        let (event, pages) = peer.raw.events.pop_back().expect("an event");
+        assert!(matches!(event, DaemonEvent::Contact(_)), "{event:?}");
+        assert!(is_sealed(&pages[1]), "the page of bind {nonce}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_nobody_asks_for_is_sealed_too() {
+    watchdog(120);
+    let fixture = NodeFixture::new("unasked");
+    let vm = fixture.vm("unasked");
+    let _process = vm.bind_any().expect("a slot");
+    let owners: Vec<Owner> = (1..4).map(|nonce| Owner::unmapped(&fixture, &vm, nonce)).collect();
+    for owner in &owners {
+        if owner.control.set_mapped() {
+            assert!(owner.raw.send_bytes(&encode(&Request::MappedNoReply), &[]));
+        }
+    }
+    until("all pages are sealed", || owners.iter().all(|owner| is_sealed(&owner.status)));
 }
 
 /// Answers belong to the requests before them, so a notice must never have one.
@@ -61,7 +160,7 @@ fn a_notice_has_no_answer() {
     assert!(stranger.send_bytes(&notice, &[]));
     let answer = stranger.request(&Request::VmInfo(vm.id()));
     assert!(matches!(answer, Some((Reply::Vm(_), _))), "{answer:?}");
-    let (mut owner, address) = unmapped(&fixture, &vm, 1);
+    let Owner { raw: mut owner, address, .. } = Owner::unmapped(&fixture, &vm, 1);
     for _ in 0..3 {
         assert!(owner.send_bytes(&notice, &[]));
     }
@@ -72,15 +171,16 @@ fn a_notice_has_no_answer() {
     assert!(matches!(answer, Some((Reply::Vm(_), _))), "{answer:?}");
 }
 
-/// The owner counts as bound when it has sent the notice. A killed daemon may never read it.
+/// The owner counts as bound when it says that the pages are mapped. A killed daemon never looks.
 #[test]
-fn a_notice_that_a_killed_daemon_never_read_costs_no_endpoint() {
+fn a_mapping_that_a_killed_daemon_never_saw_costs_no_endpoint() {
     watchdog(120);
     let mut fixture = NodeFixture::new("unread");
     let vm = fixture.vm("unread");
     let _process = vm.bind_any().expect("a slot");
-    let (owner, address) = unmapped(&fixture, &vm, 1);
+    let Owner { raw: owner, address, control, .. } = Owner::unmapped(&fixture, &vm, 1);
     signals::stop(fixture.daemon_pid());
+    let _ = control.set_mapped();
     assert!(owner.send_bytes(&encode(&Request::MappedNoReply), &[]));
     fixture.kill_daemon();
     fixture.restart_daemon();
@@ -102,4 +202,34 @@ fn a_member_of_the_version_before_is_told_so() {
     };
     assert_eq!(refusal.code, Code::Version.number(), "{}", refusal.why);
     assert_eq!(raw.read_to_end(), 0, "the connection ends");
+}
+
+#[test]
+fn the_first_request_may_share_the_packet_of_the_greeting() {
+    watchdog(60);
+    let fixture = NodeFixture::new("together");
+    let vm = fixture.vm("together");
+    let greeting = |version| encode(&Request::Hello { version });
+    let behind = |version, bytes: &[u8]| [&greeting(version)[..], bytes].concat();
+    let request = encode(&Request::VmInfo(vm.id()));
+    let mut raw = RawMember::connect(fixture.directory()).expect("a connection");
+    assert!(raw.send_bytes(&behind(VERSION, &request), &[]));
+    assert!(matches!(raw.answer(), Some((Reply::Welcome { .. }, _))));
+    assert!(matches!(raw.answer(), Some((Reply::Vm(_), _))));
+    assert!(raw.send_bytes(&[&request[..], &request].concat(), &[]));
+    assert_eq!(raw.read_to_end(), 0, "two later requests in a packet end the connection");
+    // Another version may mean anything by the bytes behind its greeting.
+    let mut other = RawMember::connect(fixture.directory()).expect("a connection");
+    assert!(other.send_bytes(&behind(VERSION + 1, &[0xff; 40]), &[]));
+    let answer = other.answer();
+    assert!(
+        matches!(&answer, Some((Reply::Refused(refusal), _))
+            if refusal.code == Code::Version.number()),
+        "{answer:?}"
+    );
+    for bytes in [&[0xff; 40][..], &greeting(VERSION)] {
+        let mut raw = RawMember::connect(fixture.directory()).expect("a connection");
+        assert!(raw.send_bytes(&behind(VERSION, bytes), &[]));
+        assert_eq!(raw.read_to_end(), 1, "a welcome, and the end of the connection");
+    }
 }

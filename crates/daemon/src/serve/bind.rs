@@ -4,25 +4,34 @@
 //! against any other writer. Only then may peers see it. A bind therefore takes effect at `Mapped`,
 //! and earlier requests for links wait for it.
 //!
-//! The owner of a new endpoint does not wait for the seal (`MappedNoReply`). A peer that learns of
-//! the endpoint from its owner finds the notice in the owner's socket, if not the seal.
+//! The owner of a new endpoint does not wait for the seal. It says in its control page that the
+//! pages are mapped. The daemon looks there
+//!
+//! - at the next request of the owner,
+//! - at a request of a peer for this endpoint,
+//! - and soon after the bind ([`LOOK_NS`]).
+//!
+//! A look that finds no mapping makes the owner send a notice (`MappedNoReply`).
 
 use crate::quota::{Charge, Exceeded, Resource};
 use crate::server::Server;
 use crate::state::connection::{Deferred, EndpointPages};
-use crate::state::member_fd::MemberFd;
 use crate::state::timers::Timer;
 use crate::tables::{Credentials, Member, MemberId, MemberKind, TicketId};
 use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_link::{CONTROL_PAGE_BYTES, ControlPageView, READY_BITMAP_BYTES, STATUS_BYTES};
 use m3ipc_sys::Errno;
-use m3ipc_wire::{BindKind, Reply, Request};
+use m3ipc_wire::{BindKind, Reply};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The time that the owner of an endpoint has to map its pages.
 const MAPPING_LIMIT_NS: u64 = 5_000_000_000;
+
+/// The time after a bind until the daemon looks for the mapping of its pages, if nobody needs the
+/// endpoint sooner. One look is for all binds of that time.
+const LOOK_NS: u64 = 10_000_000;
 
 /// The descriptors of an endpoint in the daemon: status page, ready bitmap, pidfd.
 const DESCRIPTORS_OF_ENDPOINT: u64 = 3;
@@ -34,11 +43,8 @@ const BYTES_OF_ENDPOINT: u64 = (CONTROL_PAGE_BYTES + STATUS_BYTES + READY_BITMAP
 /// The connection is closed.
 struct Closed;
 
-/// New pages of an endpoint, and the descriptor of the control page.
-fn create_pages(
-    is_return: bool,
-    charges: Vec<Charge>,
-) -> Result<(EndpointPages, Rc<MemberFd>), Errno> {
+/// New pages of an endpoint.
+fn create_pages(is_return: bool, charges: Vec<Charge>) -> Result<EndpointPages, Errno> {
     let control_page = m3ipc_sys::create_memory("m3-control", CONTROL_PAGE_BYTES as u64)?;
     let status_page = m3ipc_sys::create_sealable_memory("m3-status", STATUS_BYTES as u64)?;
     let ready_bitmap = m3ipc_sys::create_memory("m3-ready", READY_BITMAP_BYTES as u64)?;
@@ -49,10 +55,11 @@ fn create_pages(
         is_return,
         sealed: false,
         tickets: Vec::new(),
+        unmarked: Some(Rc::new(control_page.into())),
         end_mark: None,
         _charges: charges,
     };
-    Ok((pages, Rc::new(control_page.into())))
+    Ok(pages)
 }
 
 impl Server {
@@ -157,7 +164,7 @@ impl Server {
                 format!("no memory for an endpoint: {errno}; free memory or descriptors")
             })
         });
-        let (mut pages, control_page) = match created {
+        let mut pages = match created {
             Ok(created) => created,
             Err(why) => {
                 if !is_return {
@@ -166,17 +173,21 @@ impl Server {
                 return self.refuse(token, Code::NoMem, why);
             }
         };
+        if !tickets.is_empty() {
+            // The owner has no descriptor of the page yet, so the answer is always no.
+            let _ = pages.control_page.await_mapped();
+        }
         pages.tickets = tickets;
-        let fds = vec![
-            Rc::clone(&control_page),
-            Rc::clone(&pages.status_page),
-            Rc::clone(&pages.ready_bitmap),
-        ];
+        let own = [&pages.status_page, &pages.ready_bitmap];
+        let fds = pages.unmarked.iter().chain(own).map(Rc::clone).collect();
         let spec = self.node.vm(id.vm).map(|vm| (vm.spec().name.clone(), vm.spec().copy_granted));
         let (vm_name, copy_granted) = spec.unwrap_or_default();
         let traps = self.node.get_priv(id).map_or(0, |privileges| privileges.traps);
         self.connections.attach(token, id, pages);
         self.sources.set_timer(MAPPING_LIMIT_NS, Timer::Mapping(token, id));
+        if self.connections.add_unsealed(token) {
+            self.sources.set_timer(LOOK_NS, Timer::Look);
+        }
         let bound = Reply::Bound {
             vm: id.vm,
             vm_name,
@@ -187,11 +198,16 @@ impl Server {
         };
         self.reply(token, bound, fds);
         m3ipc_sys::pause_point("daemon.pages_given");
-        // After the reply: the owner needs it only in a long sleep.
-        let end_mark = self.end_marks.add(&control_page);
+    }
+
+    /// Gives the control page of an endpoint its end mark. The owner needs it only in a long sleep.
+    pub(super) fn add_end_mark(&mut self, token: Token) {
         let connection = self.connections.get_mut(token);
-        if let Some(pages) = connection.and_then(|connection| connection.pages.as_mut()) {
-            pages.end_mark = end_mark;
+        let pages = connection.and_then(|connection| connection.pages.as_mut());
+        if let Some(pages) = pages
+            && let Some(control_page) = pages.unmarked.take()
+        {
+            pages.end_mark = self.end_marks.add(&control_page);
         }
     }
 
@@ -228,20 +244,40 @@ impl Server {
         self.begin_contacts(token, id, is_first);
     }
 
-    /// Serves the notice of an owner that has mapped its pages, if that waits in its socket. The
-    /// owner did not wait for an answer, and may have told others of its endpoint.
-    pub(crate) fn take_mapped_notice(&mut self, token: Token) {
-        let Some(connection) = self.connections.get(token) else { return };
-        if connection.is_full || connection.pages.as_ref().is_none_or(|pages| pages.sealed) {
-            return;
+    /// Seals the pages of an endpoint whose owner has mapped them, if that is new. If the owner has
+    /// not, it sends a notice when it has.
+    pub(crate) fn look_for_mapping(&mut self, token: Token) {
+        if let Some(id) = self.seal_if_mapped(token) {
+            self.begin_contacts(token, id, true);
         }
-        let notice = m3ipc_wire::encode(&Request::MappedNoReply);
-        let mut begin = [0; 16];
-        let next = m3ipc_sys::peek_packet(&connection.socket, &mut begin);
-        let is_notice = next == Ok(notice.len()) && begin.starts_with(&notice);
-        // A packet of another sender closes the connection.
-        if is_notice && self.take_packet(token, &mut begin).is_some() {
-            self.mapped_no_reply(token);
+    }
+
+    /// The same without the end: the caller begins the contacts of the endpoint that this returns.
+    pub(super) fn seal_if_mapped(&mut self, token: Token) -> Option<MemberId> {
+        let connection = self.connections.get(token)?;
+        let (id, pages) = (connection.id?, connection.pages.as_ref()?);
+        if pages.sealed || !pages.control_page.await_mapped() {
+            return None;
+        }
+        self.seal_pages(token).ok()?;
+        self.send_pending_notifications(id);
+        self.record();
+        Some(id)
+    }
+
+    /// Looks for the mapping of all pages that were given since the last look, and gives them their
+    /// end marks.
+    pub(crate) fn look_for_mappings(&mut self) {
+        for token in self.connections.take_unsealed() {
+            self.look_for_mapping(token);
+            self.add_end_mark(token);
+        }
+    }
+
+    /// The same for one endpoint, for a request about it.
+    pub(super) fn look_for_mapping_of(&mut self, id: MemberId) {
+        if let Some(token) = self.connections.of_endpoint(id) {
+            self.look_for_mapping(token);
         }
     }
 
@@ -279,7 +315,7 @@ impl Server {
 
     /// Watches a new endpoint, and answers those that wait for it. This comes after the reply: it
     /// wakes the watcher thread. A death before it is found by pidfd.
-    fn begin_contacts(&mut self, token: Token, id: MemberId, is_first: bool) {
+    pub(super) fn begin_contacts(&mut self, token: Token, id: MemberId, is_first: bool) {
         if is_first {
             self.watch_lock_of(token, id);
             self.trace_new_member(id);

@@ -17,7 +17,7 @@ impl Server {
         let Some(own) = self.require_endpoint(token) else { return };
         let peer_id = MemberId::new(own.vm, peer);
         // The look may close the peer's connection, so it comes before the lookup.
-        self.look_for_notice(peer_id);
+        self.look_for_mapping_of(peer_id);
         if let Err(error) = self.node.lookup(own.vm, Some(own.address), peer) {
             if self.is_unreachable(token, own.vm, peer) {
                 return;
@@ -44,7 +44,7 @@ impl Server {
     pub(super) fn contact_now(&mut self, token: Token, peer: Address) {
         let Some(own) = self.require_endpoint(token) else { return };
         let peer_id = MemberId::new(own.vm, peer);
-        self.look_for_notice(peer_id);
+        self.look_for_mapping_of(peer_id);
         let lives = self.node.lookup(own.vm, Some(own.address), peer).is_ok();
         let is_ready = self.links.is_held(own, peer_id) || self.connections.is_attached(peer_id);
         if lives && !is_ready {
@@ -55,13 +55,6 @@ impl Server {
             return self.refuse(token, Code::Again, why);
         }
         self.contact(token, peer);
-    }
-
-    /// Takes the notice of an endpoint that has mapped its pages, if it has sent one.
-    pub(super) fn look_for_notice(&mut self, id: MemberId) {
-        if let Some(token) = self.connections.of_endpoint(id) {
-            self.take_mapped_notice(token);
-        }
     }
 
     /// A contact by an endpoint that the earlier link never reached.

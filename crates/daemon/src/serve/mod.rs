@@ -27,8 +27,19 @@ use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{AreaRequest, Request, TraceRequest, VERSION};
 
 impl Server {
-    /// Serves one request of a connection.
+    /// Serves one request of a connection. Before it gives the pages of the caller to a peer, it
+    /// seals them.
     pub(crate) fn serve(&mut self, token: Token, request: Request) {
+        let mapped = self.seal_if_mapped(token);
+        self.serve_request(token, request);
+        // After the answer: this wakes the watcher thread, and maps a page.
+        if let Some(id) = mapped.filter(|id| self.endpoint_of(token) == Some(*id)) {
+            self.begin_contacts(token, id, true);
+            self.add_end_mark(token);
+        }
+    }
+
+    fn serve_request(&mut self, token: Token, request: Request) {
         let Some(connection) = self.connections.get(token) else { return };
         if !connection.greeted {
             return self.greet(token, &request);

@@ -25,6 +25,7 @@ impl Server {
         if let Err(denied) = self.node.check_verb(own, Some(destination), Verb::Notify) {
             return self.refuse(token, denied.code(), denied);
         }
+        self.look_for_mapping_of(id);
         if self.connections.is_attached(id) {
             let why = format!("endpoint {destination} is attached; notify it over the link");
             return self.refuse(token, Code::Again, why);
@@ -46,6 +47,7 @@ impl Server {
         by: Option<(i32, u32, u32)>,
     ) {
         let notification = PendingNotification { bits, by, at_ns: m3ipc_sys::monotonic_ns() };
+        self.look_for_mapping_of(destination);
         if self.connections.is_attached(destination) {
             self.send_notification(destination, source, notification);
         } else {

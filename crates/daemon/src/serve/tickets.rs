@@ -29,8 +29,17 @@ impl Server {
             self.require_endpoint(token);
             return;
         };
-        if let (Ok(Wait::Already(address)), Some(own)) = (&wait, own) {
-            self.look_for_notice(MemberId::new(own.vm, *address));
+        let unbound = match event {
+            AwaitedEvent::Unbind(address) => Some(Address(*address)),
+            AwaitedEvent::OwnBind | AwaitedEvent::Bind(_) | AwaitedEvent::Name(_) => None,
+        };
+        let awaited = match &wait {
+            Ok(Wait::Already(address)) => Some(*address),
+            // The daemon watches an endpoint as soon as it has mapped its pages.
+            _ => unbound,
+        };
+        if let (Some(address), Some(own)) = (awaited, own) {
+            self.look_for_mapping_of(MemberId::new(own.vm, address));
         }
         match wait {
             Ok(Wait::Already(address)) if self.is_usable(own, event, address) => {

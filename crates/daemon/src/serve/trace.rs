@@ -52,6 +52,7 @@ impl Server {
         }
         self.reply_done(token);
         for (id, member) in self.connections.attached_in(vm) {
+            self.look_for_mapping(member);
             if self.connections.is_attached(id) {
                 self.send_ring(id, member);
             }

@@ -24,6 +24,8 @@ pub(crate) struct EndpointPages {
     pub(crate) sealed: bool,
     /// Tickets to complete at the seal.
     pub(crate) tickets: Vec<TicketId>,
+    /// The descriptor of the control page, until it has its end mark.
+    pub(crate) unmarked: Option<Rc<MemberFd>>,
     /// Tells the owner of the end of this daemon.
     pub(crate) end_mark: Option<EndMark>,
     pub(crate) _charges: Vec<Charge>,

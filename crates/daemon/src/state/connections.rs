@@ -22,6 +22,8 @@ pub(crate) struct Connections {
     tickets: HashMap<TicketId, OpenTicket>,
     /// The connections that took no frame, and are not closed yet.
     broken: BTreeSet<Token>,
+    /// The connections that got pages since the last look for their mapping.
+    unsealed: Vec<Token>,
 }
 
 impl Connections {
@@ -101,6 +103,17 @@ impl Connections {
             connection.pages = Some(pages);
             self.attached.insert(id, token);
         }
+    }
+
+    /// Notes that a connection got pages. `true` if it is the first since the last look.
+    pub(crate) fn add_unsealed(&mut self, token: Token) -> bool {
+        self.unsealed.push(token);
+        self.unsealed.len() == 1
+    }
+
+    /// The connections that got pages since the last look.
+    pub(crate) fn take_unsealed(&mut self) -> Vec<Token> {
+        std::mem::take(&mut self.unsealed)
     }
 
     /// Takes an endpoint from its connection, whose token it returns.

@@ -11,6 +11,8 @@ pub(crate) enum Timer {
     Greeting(Token),
     /// Close this connection if its member has not mapped the pages of this endpoint.
     Mapping(Token, MemberId),
+    /// Look whether the owners of new endpoints have mapped their pages.
+    Look,
     /// Kill the remaining members of this ending VM.
     VmGrace(i32),
     /// Unbind this endpoint if the same connection still holds it.

@@ -16,7 +16,7 @@ use crate::error::Fail;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::WaitStrategy;
+use m3ipc_link::{ControlPage, WaitStrategy};
 use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::OwnedFd;
@@ -58,8 +58,11 @@ pub(crate) fn bind_by(
     retry_on_daemon_death(|| {
         let (control, reply, fds) =
             Control::connect_asking(directory, IfAbsent::Revive, limit, request)?;
-        // A peer that asks for this endpoint lets the daemon read the notice first.
-        attach(control, &reply, fds, tid, |control| control.send(&Request::MappedNoReply))
+        // A peer that asks for this endpoint lets the daemon look at the control page first.
+        attach(control, &reply, fds, tid, |control, page| match page.set_mapped() {
+            true => control.send(&Request::MappedNoReply),
+            false => Ok(()),
+        })
     })
 }
 
@@ -95,7 +98,9 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
             _ => fail,
         })?;
         // Notifications may wait for this endpoint: its first receive finds them.
-        attach(control, &reply, fds, None, |control| control.request(&Request::Mapped).map(drop))
+        attach(control, &reply, fds, None, |control, _page| {
+            control.request(&Request::Mapped).map(drop)
+        })
     })
 }
 
@@ -132,7 +137,7 @@ fn attach(
     reply: &Reply,
     fds: Vec<OwnedFd>,
     tid: Option<i32>,
-    tell_mapped: impl FnOnce(&mut Control) -> Result<(), Fail>,
+    tell_mapped: impl FnOnce(&mut Control, &ControlPage) -> Result<(), Fail>,
 ) -> Result<Endpoint, Fail> {
     let Reply::Bound { vm, vm_name, address, traps, copy_granted, max_copy_bytes } = reply else {
         return Err(unexpected());
@@ -140,7 +145,7 @@ fn attach(
     let (control_page, page_set, liveness_lock) = map_pages(fds)?;
     m3ipc_sys::pause_point("client.pages_mapped");
     // Peers that learn of this endpoint from now on find it ready.
-    tell_mapped(&mut control)?;
+    tell_mapped(&mut control, &control_page)?;
     // The limit of the bind does not bound the calls of the endpoint.
     control.set_limit(RequestLimit::ANSWER);
     let address = Address(*address);

@@ -1,9 +1,7 @@
 //! The pages that a daemon makes for an endpoint at a bind.
 
 use crate::error::Fail;
-use m3ipc_link::{
-    CONTROL_PAGE_BYTES, ControlPage, LIVENESS_LOCK_OFFSET, OwnStatus, ReadyBitmap, WaitMode,
-};
+use m3ipc_link::{ControlPage, OwnStatus, ReadyBitmap, WaitMode};
 use m3ipc_sys::LivenessLock;
 use std::os::fd::OwnedFd;
 
@@ -92,8 +90,8 @@ pub(super) fn map_pages(
     };
     let page_set =
         PageSet { status: OwnStatus::map(status)?, ready_bitmap: ReadyBitmap::map(ready_bitmap)? };
+    let control_page = ControlPage::map(control_page)?;
     // Without the liveness lock the daemon learns of a death later, by the pidfd.
-    let liveness_lock =
-        LivenessLock::take(&control_page, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).ok();
-    Ok((ControlPage::map(control_page)?, page_set, liveness_lock))
+    let liveness_lock = control_page.take_liveness_lock().ok();
+    Ok((control_page, page_set, liveness_lock))
 }
