@@ -70,6 +70,43 @@ pub(crate) unsafe fn copy_out(from: *const u8, bytes: &mut [u8]) {
     }
 }
 
+/// Copies bytes past the caches: the lines of `to` are in no cache afterwards. They are visible
+/// before any later store of this CPU.
+///
+/// A reader on another CPU then takes them from memory. It would have to take them from the cache
+/// of this CPU, and this CPU would have to take them back before the next copy. Edges that are no
+/// whole lines go through the caches.
+///
+/// # Safety
+/// As [`copy_bytes`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub unsafe fn copy_bytes_past_caches(to: *mut u8, from: *const u8, count: usize) {
+    let edge = to.addr().next_multiple_of(LINE_BYTES) - to.addr();
+    let lines = count.saturating_sub(edge) / LINE_BYTES * LINE_BYTES;
+    if lines == 0 || !std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the promise of the caller.
+        return unsafe { copy_bytes(to, from, count) };
+    }
+    let behind = edge + lines;
+    // SAFETY: the three parts follow each other, and their bytes are `count` together. The middle
+    // one begins at a line and has whole lines, at least one; the CPU has AVX.
+    unsafe {
+        copy_bytes(to, from, edge);
+        stream_lines_avx(to.wrapping_add(edge), from.wrapping_add(edge), lines);
+        copy_bytes(to.wrapping_add(behind), from.wrapping_add(behind), count - behind);
+    }
+}
+
+/// The same for other CPUs and for Miri: through the caches.
+///
+/// # Safety
+/// As [`copy_bytes`].
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub unsafe fn copy_bytes_past_caches(to: *mut u8, from: *const u8, count: usize) {
+    // SAFETY: the promise of the caller.
+    unsafe { copy_bytes(to, from, count) };
+}
+
 /// Copies between two ranges of shared memory that may overlap.
 ///
 /// # Safety
@@ -245,6 +282,36 @@ unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, count: usize, near: usize
     }
 }
 
+/// Copies lines by stores that pass the caches. A fence ends the copy.
+///
+/// # Safety
+/// As [`copy_lines`], and the CPU has AVX. `to` is a multiple of [`LINE_BYTES`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn stream_lines_avx(to: *mut u8, from: *const u8, count: usize) {
+    debug_assert!(to.addr().is_multiple_of(LINE_BYTES));
+    // SAFETY: each line begins at a multiple of 64 below `count`, so each lies within the `count`
+    // bytes that the caller promises; the stores are aligned. Without `nomem` the block is a
+    // barrier for the compiler. It leaves the upper halves of the registers clear.
+    unsafe {
+        core::arch::asm!(
+            "2:",
+            "vmovups ymm0, [{from} + {at}]",
+            "vmovups ymm1, [{from} + {at} + 32]",
+            "vmovntps [{to} + {at}], ymm0",
+            "vmovntps [{to} + {at} + 32], ymm1",
+            "add {at}, 64",
+            "cmp {at}, {count}",
+            "jb 2b",
+            "sfence",
+            "vzeroupper",
+            at = inout(reg) 0_usize => _, count = in(reg) count,
+            from = in(reg) from, to = in(reg) to,
+            out("xmm0") _, out("xmm1") _,
+            options(nostack)
+        );
+    }
+}
+
 /// Copies lines in four registers of 16 bytes.
 ///
 /// # Safety
@@ -354,6 +421,22 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_past_the_caches_is_exact_at_any_length_and_offset() {
+        for length in (0..200).chain([1000, 4096 + 17]).step_by(if cfg!(miri) { 41 } else { 1 }) {
+            for (to, from) in [(0, 0), (1, 0), (0, 3), (8, 16), (63, 5)] {
+                let sent = pattern(length + from);
+                let mut got = vec![0_u8; length + to + 1];
+                let (into, out_of) = (got[to..].as_mut_ptr(), sent[from..].as_ptr());
+                // SAFETY: both vectors hold `length` bytes behind their offsets.
+                unsafe { copy_bytes_past_caches(into, out_of, length) };
+                assert!(got[to..to + length] == sent[from..], "{length} bytes at {to}, {from}");
+                let (before, behind) = (&got[..to], got[to + length]);
+                assert!(before.iter().all(|byte| *byte == 0) && behind == 0, "beyond the range");
+            }
+        }
+    }
+
+    #[test]
     #[cfg(not(miri))]
     fn no_byte_beyond_either_end_is_accessed() {
         const PAGE: usize = 4096;
@@ -373,6 +456,8 @@ mod tests {
                     copy_bytes(at, private.as_ptr(), length);
                     copy_bytes(private.as_mut_ptr(), at, length);
                     copy_in(at, &private[..length]);
+                    copy_bytes_past_caches(at, private.as_ptr(), length);
+                    copy_bytes_past_caches(private.as_mut_ptr(), at, length);
                     copy_out(at, &mut private[..length]);
                 }
             }

@@ -24,7 +24,7 @@ mod region;
 mod region_copier;
 mod region_copy;
 
-pub use copy::copy_bytes;
+pub use copy::{copy_bytes, copy_bytes_past_caches};
 pub use fixed_region::FixedRegion;
 pub use leased_range::{LeasedRange, RangeError, SealedRange, Values};
 pub use page::{LINE_WORDS, ObservedPage, PAGE_BYTES, SharedLine, SharedPage};

@@ -5,7 +5,7 @@
 //! that lives as long as the region. A peer may change any byte at any time.
 #![allow(unsafe_code)]
 
-use crate::copy::{copy_in, copy_out};
+use crate::copy::{copy_bytes_past_caches, copy_in, copy_out};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::{CopySource, CopyTarget, Errno, Mapping};
 use std::os::fd::AsFd;
@@ -121,6 +121,19 @@ impl Shared {
         unsafe { copy_in(to, bytes) };
     }
 
+    /// Copies bytes in like [`write`](Self::write), past the caches: for runs that are so long, or
+    /// read on a CPU so far away, that the reader gets them from memory sooner than from the cache
+    /// of this CPU.
+    ///
+    /// # Panics
+    /// If the bytes do not fit.
+    #[inline]
+    pub fn write_past_caches(&self, offset: usize, bytes: &[u8]) {
+        let to = run(&self.0, offset, bytes.len());
+        // SAFETY: as in `write`.
+        unsafe { copy_bytes_past_caches(to, bytes.as_ptr(), bytes.len()) };
+    }
+
     /// Copies bytes out, from any offset. A peer's concurrent writes may be part of them.
     ///
     /// # Panics
@@ -214,7 +227,11 @@ mod tests {
             for offset in [0, 1, 7, 8, 64, 4090] {
                 let sent: Vec<u8> = (1..=251).cycle().step_by(7).take(length).collect();
                 writer.write(offset, &[0; 4100]);
-                writer.write(offset, &sent);
+                if length.is_multiple_of(2) {
+                    writer.write(offset, &sent);
+                } else {
+                    writer.write_past_caches(offset, &sent);
+                }
                 let (mut got, mut own) = (vec![0; length + 1], vec![0; length]);
                 reader.read(offset, &mut got);
                 writer.read(offset, &mut own);

@@ -35,6 +35,7 @@ mod arrival_queue;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod control;
+mod copy_route;
 mod datagram;
 mod domain;
 mod error;

@@ -84,6 +84,12 @@ impl Pool {
         self.memory.write(block as usize * SOCK_BLOCK_BYTES + offset, bytes);
     }
 
+    /// Writes into a block, past the caches.
+    #[inline]
+    pub(crate) fn write_past_caches(&self, block: u32, offset: usize, bytes: &[u8]) {
+        self.memory.write_past_caches(block as usize * SOCK_BLOCK_BYTES + offset, bytes);
+    }
+
     /// Asks the CPU for the line at this offset.
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize) {

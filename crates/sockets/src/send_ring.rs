@@ -3,6 +3,7 @@
 //! The bytes of a stream are numbered, and each block holds one run of them. A ring with one entry
 //! for each credit names the blocks of the bytes from head to tail.
 
+use crate::copy_route::{CopyRoute, Route};
 use crate::pair::{DirectionWords, Pair, Place};
 use core::sync::atomic::Ordering;
 use m3ipc_link::armed;
@@ -32,6 +33,7 @@ pub(crate) struct SendRing {
     first: u64,
     next: u64,
     blocks: [u32; SOCK_CREDITS],
+    route: CopyRoute,
     suppressed: u64,
     /// Sends that wake the receiver without grace, and their number after the next miss.
     immediate: u32,
@@ -75,6 +77,7 @@ impl SendRing {
             first: 0,
             next: 0,
             blocks,
+            route: CopyRoute::default(),
             suppressed: 0,
             immediate: 0,
             next_immediate: IMMEDIATE_SENDS.0,
@@ -164,12 +167,8 @@ impl SendRing {
         while done < bytes.len() && self.has_room()? {
             let offset = remainder(self.tail, SOCK_BLOCK_BYTES);
             let count = (SOCK_BLOCK_BYTES - offset).min(bytes.len() - done);
-            let block = self.blocks[ring_index(self.tail / BLOCK)];
-            self.words.pair.pool.write(block, offset, &bytes[done..done + count]);
-            self.tail += count as u64;
+            self.put(offset, &bytes[done..done + count], bytes.len());
             done += count;
-            // Publish each block at once: the receiver copies it while the sender fills the next.
-            publish_tail(self.words.word(half::TAIL), self.tail);
             needed = match self.words.suppression().state() {
                 SuppressionState::Sent => false,
                 SuppressionState::Armed(place) => {
@@ -191,6 +190,28 @@ impl SendRing {
         self.immediate = self.immediate.saturating_sub(1);
         self.suppressed += u64::from(!wake && done > 0);
         Ok((done, wake))
+    }
+
+    /// Writes a piece of a message into the present block, and publishes it. The receiver copies it
+    /// while the sender fills the next block.
+    #[inline]
+    fn put(&mut self, offset: usize, piece: &[u8], message_bytes: usize) {
+        let block = self.blocks[ring_index(self.tail / BLOCK)];
+        let (words, cpu) = (&self.words, self.cpu);
+        let shares_cpu = || words.cpu(half::RECEIVER_CPU).load(Ordering::Relaxed) == cpu;
+        let route = self.route.choose(message_bytes, piece.len(), shares_cpu);
+        let began = if route == Route::Timed { m3ipc_sys::ticks() } else { 0 };
+        let pool = &self.words.pair.pool;
+        match route {
+            Route::Through | Route::Timed => pool.write(block, offset, piece),
+            Route::Past => pool.write_past_caches(block, offset, piece),
+        }
+        self.tail += piece.len() as u64;
+        publish_tail(self.words.word(half::TAIL), self.tail);
+        if route == Route::Timed {
+            // The publication waits until all lines of the piece belong to this CPU.
+            self.route.learn(piece.len(), m3ipc_sys::ticks().wrapping_sub(began));
+        }
     }
 
     /// Tells the poller that awaits the connection of bytes; `true` where it may need a record.

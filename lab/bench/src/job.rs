@@ -106,6 +106,8 @@ pub enum Test {
     SockEpoll,
     /// Connections.
     SockConnect,
+    /// Bytes one way between two programs that are not ours.
+    SockBulk,
     /// Round trips cut into phases.
     Phases {
         /// The payload.
@@ -129,7 +131,8 @@ impl Test {
             | Self::SockTrip
             | Self::SockAsleep
             | Self::SockEpoll
-            | Self::SockConnect => SuiteName::Sock,
+            | Self::SockConnect
+            | Self::SockBulk => SuiteName::Sock,
             Self::Phases { .. } => SuiteName::Phases,
             _ => SuiteName::Ipc,
         }

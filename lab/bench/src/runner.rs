@@ -184,7 +184,10 @@ fn nothing_matches(choice: Option<SuiteChoice>) -> Error {
     };
     let copy = || of(Copy, "copy", "copy1, copy2, stream, misaligned");
     let area = || of(Area, "area", "attach, handover, pool, fragmentation");
-    let sock = || of(Sock, "sock", "sock-stream, sock-trip, sock-asleep, sock-epoll, sock-connect");
+    let sock = || {
+        let tests = "sock-stream, sock-trip, sock-asleep, sock-epoll, sock-connect, sock-bulk";
+        of(Sock, "sock", tests)
+    };
     let phases = || {
         "phases are of short, long, block, vcopy messages, and of pipe, unix-stream and futex"
             .to_owned()

@@ -116,6 +116,19 @@ fn sockets_are_measured_beside_their_floors() {
 }
 
 #[test]
+fn a_missing_iperf3_is_no_failure() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_m3-bench"));
+    command.args(["sock", "--quick", "--rounds", "1", "--only", "sock-bulk"]);
+    command.env("M3_IPERF3", "/nowhere/iperf3").env("M3_SOCK_LIBRARY", "/nowhere/libm3sock.so");
+    let output = command.output().expect("the program starts");
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    let wanted = "not measured here: sock-bulk iperf3 (block) 128K: there is no program iperf3";
+    assert!(said.contains(wanted), "{said}");
+    assert!(said.contains("not measured here: shim-unix, shim-tcp, shim-iperf3"), "{said}");
+}
+
+#[test]
 fn a_name_without_match_is_answered_with_the_known_names() {
     let output = bench(&["--only", "carrier-pigeon"]);
     assert_eq!(output.status.code(), Some(2));

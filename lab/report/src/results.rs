@@ -111,7 +111,7 @@ impl Row {
 /// Whether this test sends messages without awaiting them.
 #[must_use]
 pub fn is_stream(test: &str) -> bool {
-    ["stream", "sock-stream"].contains(&test)
+    ["stream", "sock-stream", "sock-bulk"].contains(&test)
 }
 
 /// Whether rows of this test differ in their size, so that only equal sizes compare.

@@ -4,6 +4,7 @@
 //! sock-stream   client ══messages══> server, end of stream, <── number of bytes
 //! sock-trip     client ──request──> server ──answer──> client: awake, asleep, by epoll
 //! sock-connect  client connects: the call, and the first answer
+//! sock-bulk     the program iperf3, with its own client and server
 //! ```
 //! Both sides use the same calls for every socket: those of the C library for the kernel's sockets
 //! (a preload library sees them), those of `m3ipc-sockets` for com-sockets. The receiver checks
@@ -12,6 +13,7 @@
 mod connect;
 mod counters;
 mod epoll;
+mod iperf;
 mod kinds;
 mod line;
 mod stream;
@@ -25,6 +27,7 @@ use crate::payload::MESSAGE_BYTES;
 use crate::run::Run;
 use crate::subject::{Inherited, Opened, Site, Subject};
 
+use iperf::Iperf;
 use kinds::SocketKind;
 pub use kinds::left_out;
 
@@ -45,7 +48,8 @@ const ALL: [Socket; 8] = [
 
 /// The subjects, ours first.
 pub fn all() -> Vec<&'static dyn Subject> {
-    ALL.iter().map(|subject| subject as &dyn Subject).collect()
+    let sockets = ALL.iter().map(|subject| subject as &dyn Subject);
+    sockets.chain(Iperf::ALL.iter().map(|subject| subject as &dyn Subject)).collect()
 }
 
 impl Subject for Socket {
@@ -65,6 +69,7 @@ impl Subject for Socket {
         let trip = matches!(load.test, Test::SockTrip | Test::SockAsleep);
         let is_epoll = load.test == Test::SockEpoll;
         let takes_part = match self.0 {
+            _ if load.test == Test::SockBulk => false,
             SocketKind::Pipe | SocketKind::Memcpy => load.test == Test::SockStream,
             // The floor of many connections is that of one.
             SocketKind::Ipc2 => (trip || is_epoll) && load.bytes <= MESSAGE_BYTES,

@@ -22,6 +22,8 @@ const FEW_TRIPS: [usize; 3] = [48, 4 << 10, 64 << 10];
 const STREAM_BYTES: u64 = 1 << 30;
 /// Connections of one measurement: each leaves TCP a minute of waiting.
 const CONNECTIONS: u64 = 300;
+/// The length of iperf3's blocks over TCP.
+const BULK_BYTES: usize = 128 << 10;
 
 /// The most connections of one measurement.
 const MOST_CONNECTIONS: u32 = 10_000;
@@ -78,6 +80,11 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
             "connect: the call, and to the first answer",
             limited(connect, plan.sized(CONNECTIONS / 3, CONNECTIONS)),
         ),
+        step(
+            "sock-bulk",
+            "iperf3 over one connection, one way, also under the preload library",
+            loads(Test::SockBulk, &[BULK_BYTES], 1_000, 1_000),
+        ),
     ]
 }
 
@@ -126,7 +133,7 @@ mod tests {
     #[test]
     fn every_size_of_the_paper_has_its_rivals_and_its_floor() {
         let steps = planned(&[]);
-        assert_eq!(steps.len(), 5);
+        assert_eq!(steps.len(), 6);
         let sizes: Vec<usize> = steps[0].groups.iter().map(|cells| cells[0].load.bytes).collect();
         assert_eq!((sizes.first(), sizes.last()), (Some(&1), Some(&(512 << 10))));
         for cells in &steps[0].groups {

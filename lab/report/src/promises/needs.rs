@@ -53,7 +53,8 @@ impl Measurement<'_> {
             }
             "handover" => true,
             "sock-trip" => bytes == REQUEST_BYTES && is(&["com-socket", "tcp", "ipc2"]),
-            "sock-epoll" => is(&["com-socket", "ipc2"]),
+            "sock-epoll" => is(&["com-socket", "ipc2", "shim-tcp"]),
+            "sock-bulk" => true,
             "sock-connect" | SOCK_FIRST => is(&["com-socket", "unix-stream"]),
             "sock-stream" => {
                 bytes >= *MIDDLE_BYTES.start() && is(&["com-socket", "unix-stream", "memcpy"])
@@ -88,7 +89,7 @@ mod tests {
         assert!(!Measurement { test: "restart", ..spin }.is_needed());
     }
 
-    const TESTS: [&str; 19] = [
+    const TESTS: [&str; 20] = [
         "ipc1",
         "ipc2",
         "ipc3",
@@ -105,14 +106,18 @@ mod tests {
         "handover",
         "sock-trip",
         "sock-stream",
+        "sock-bulk",
         "sock-epoll",
         "sock-connect",
         SOCK_FIRST,
     ];
-    const MECHANISMS: [(&str, Family); 21] = [
+    const MECHANISMS: [(&str, Family); 24] = [
         ("m3ipc", Family::Ours),
         (C_CALLS, Family::Ours),
         ("com-socket", Family::Ours),
+        ("shim-tcp", Family::Ours),
+        ("shim-iperf3", Family::Ours),
+        ("iperf3", Family::Kernel),
         ("vcopy", Family::Ours),
         ("vcopy-areas", Family::Ours),
         ("block", Family::Ours),
@@ -149,6 +154,7 @@ mod tests {
                                 fixture::row(test, mechanism, family, placement, wait, ns);
                             (row.record.bytes, row.record.per_s) = (bytes, 1e9 / ns as f64);
                             row.record.cpu_ns_per_op = ns as f64;
+                            row.ring_share = Some(ns as f64 / 1e9);
                             row.record.pairs = if bytes == 64 { 4 } else { 1 };
                             let many: &[u32] = match (test, bytes) {
                                 ("sock-epoll", REQUEST_BYTES) => &[64, 1_000, 10_000],

@@ -1,5 +1,6 @@
 //! One promise: the figure, its bound and the verdict.
 
+use crate::notes::NOT_MEASURED;
 use crate::results::Results;
 use crate::text::time;
 
@@ -29,6 +30,8 @@ pub enum Unit {
     Number,
     /// A share of one CPU, in millionths.
     Ppm,
+    /// A share of a whole.
+    Share,
 }
 
 impl Unit {
@@ -41,9 +44,13 @@ impl Unit {
             Self::Ns => time(value),
             Self::Bytes => format!("{value:.0} B"),
             Self::Ppm => format!("{value:.0} ppm"),
+            Self::Share => format!("{:.1} %", value * 100.0),
         }
     }
 }
+
+/// Finds a reason in a run.
+type Reason = fn(&Results) -> Option<String>;
 
 /// One promise.
 pub struct Promise {
@@ -60,7 +67,9 @@ pub struct Promise {
     /// Computes the figure.
     pub figure: fn(&Results) -> Option<f64>,
     /// The reason why this host cannot judge the promise, if there is one.
-    pub obstacle: fn(&Results) -> Option<String>,
+    pub obstacle: Reason,
+    /// The reason for a missing figure, where the run knows it.
+    pub missing: Reason,
 }
 
 /// A promise beside the results of a run.
@@ -78,7 +87,10 @@ impl Judged {
     /// The verdict, and the reason for a missing judgement, in a table.
     #[must_use]
     pub fn text(&self) -> String {
-        let name = self.verdict.name();
+        let name = match self.verdict {
+            Verdict::NotMeasured if self.why.is_some() => NOT_MEASURED,
+            verdict => verdict.name(),
+        };
         self.why.as_ref().map_or_else(|| name.into(), |why| format!("{name}: {why}"))
     }
 }
@@ -123,7 +135,8 @@ impl Promise {
         bound: Bound,
         figure: fn(&Results) -> Option<f64>,
     ) -> Self {
-        Self { id, what, bound, stretch: None, unit: Unit::Times, figure, obstacle: |_| None }
+        let (obstacle, missing): (Reason, Reason) = (|_| None, |_| None);
+        Self { id, what, bound, stretch: None, unit: Unit::Times, figure, obstacle, missing }
     }
 
     pub(super) const fn stretch(self, stretch: f64) -> Self {
@@ -135,15 +148,21 @@ impl Promise {
     }
 
     /// The promise is judged only where this finds no reason against it.
-    pub(super) const fn unless(self, obstacle: fn(&Results) -> Option<String>) -> Self {
+    pub(super) const fn unless(self, obstacle: Reason) -> Self {
         Self { obstacle, ..self }
+    }
+
+    /// A missing figure has this reason, where the run knows it.
+    pub(super) const fn missing(self, missing: Reason) -> Self {
+        Self { missing, ..self }
     }
 
     /// The figure and the verdict.
     #[must_use]
     pub fn judge(&self, results: &Results) -> Judged {
         let Some(figure) = (self.figure)(results).filter(|figure| figure.is_finite()) else {
-            return Judged { figure: None, verdict: Verdict::NotMeasured, why: None };
+            let why = (self.missing)(results);
+            return Judged { figure: None, verdict: Verdict::NotMeasured, why };
         };
         if let Some(why) = (self.obstacle)(results) {
             let verdict = Verdict::NotJudged;

@@ -55,8 +55,8 @@ pub fn library() -> Option<PathBuf> {
 /// The reason for missing rows of the preload library, if they are missing.
 pub fn left_out() -> Option<String> {
     let why = format!(
-        "shim-unix, shim-tcp: {LIBRARY} is neither beside this program nor in ../lib/m3ipc; \
-         name it with {VARIABLE}"
+        "shim-unix, shim-tcp, shim-iperf3: {LIBRARY} is neither beside this program nor in \
+         ../lib/m3ipc; name it with {VARIABLE}"
     );
     library().is_none().then_some(why)
 }
@@ -109,14 +109,21 @@ impl SocketKind {
                 pair(client.into_inherited(), server.into_inherited())
             }
         };
-        if let (Self::ShimUnix | Self::ShimTcp, Some(library)) = (self, library()) {
-            let (counters, test) = (Counters::new()?, load.test);
-            opened.environment = vec![("LD_PRELOAD".into(), library.into()), counters.variable()];
-            opened.finish = Some(Box::new(move |reports, found| {
-                let trips = reports.last().map_or(1, |client| client.window_trips);
-                counters.add_to(&mut found.round, test, trips)
-            }));
+        if let Self::ShimUnix | Self::ShimTcp = self {
+            preload(&mut opened, load)?;
         }
         Ok(opened)
     }
+}
+
+/// Lets the processes run under the preload library, where there is one, and adds its counters.
+pub fn preload(opened: &mut Opened, load: &Load) -> Result<(), Error> {
+    let Some(library) = library() else { return Ok(()) };
+    let (counters, test) = (Counters::new()?, load.test);
+    opened.environment = vec![("LD_PRELOAD".into(), library.into()), counters.variable()];
+    opened.finish = Some(Box::new(move |reports, found| {
+        let trips = reports.last().map_or(1, |client| client.window_trips);
+        counters.add_to(&mut found.round, test, trips)
+    }));
+    Ok(())
 }
