@@ -123,6 +123,8 @@ for build in kernel com; do
         -L"$work/lib" -lm3ipc -lpthread
 done
 step "compile blocks" $c11 -o "$work/blocks" "$here/blocks.c" -L"$work/lib" -lm3ipc
+step "compile reply_receive" $c11 -o "$work/reply_receive" "$here/reply_receive.c" \
+    -L"$work/lib" -lm3ipc
 old="-I$compat -I$compat/src -I$compat/src/sub -I$compat/src/sub/dir"
 step "compile old_paths" $cc $warnings $old -c -o "$work/old_paths.o" "$here/old_paths.c"
 step "compile old_paths as C++" $cc -x c++ $warnings $old -c -o "$work/old_paths.o" \
@@ -145,6 +147,7 @@ grep -q '^bytes copied: 0;' "$work/log"
 report $? "pipeline copies nothing" "$work/log"
 run "conformance" 300 "$work/conformance"
 run "conformance, static" 300 "$work/conformance.static"
+run "reply_receive with long parts" 60 "$work/reply_receive"
 run "misuse" 60 "$work/misuse"
 diff "$here/misuse.txt" "$work/log" >"$work/differences"
 report $? "wrong uses give the codes and texts of misuse.txt" "$work/differences"

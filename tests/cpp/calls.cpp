@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -149,6 +150,38 @@ static void messages(m3ipc::endpoint &self) {
   CHECK(self.receive(m3ipc::any, m3ipc::limit::no_wait()).error() == EMOLAGAIN);
 }
 
+static void reply_and_receive(m3ipc::endpoint &self) {
+  const int server = self.address();
+  auto client = peer([&](m3ipc::endpoint &own) {
+    for (std::size_t length : {0, 40, 1792, 1793, 100000}) {
+      std::string text(length, 'x'), answer(length, '.');
+      auto got = own.call(server, m3ipc::message(1), m3ipc::bytes_of(std::as_const(text)),
+                          m3ipc::bytes_of(answer), 10s);
+      CHECK(got && got->type() == 2 && got->bytes() == length);
+      CHECK(answer == std::string(length, 'X'));
+    }
+    auto last = own.call(server, m3ipc::message(9), 10s);
+    CHECK(last && last->type() == 10);
+  });
+  std::string buffer(200000, ' ');
+  bool answered = true;
+  auto request = self.receive(m3ipc::bytes_of(buffer), m3ipc::any, 10s);
+  while (request && request->type() == 1) {
+    for (char &letter : buffer) letter = static_cast<char>(letter & ~0x20);
+    const auto answer = m3ipc::bytes_of(std::as_const(buffer)).first(request->bytes());
+    request = self.reply_receive(request->source(), m3ipc::message(2), answer,
+                                 m3ipc::bytes_of(buffer), answered, 10s);
+    CHECK(request && answered && request->kind() == m3ipc::kind::request);
+  }
+  CHECK(request && request->type() == 9);
+  auto none = self.reply_receive(request->source(), m3ipc::message(10), answered,
+                                 m3ipc::limit::no_wait());
+  CHECK(answered && none.error() == EMOLAGAIN);
+  client.join();
+  none = self.reply_receive(request->source(), m3ipc::message(10), answered, 10s);
+  CHECK(!answered && none.error() == EMOLDSTDIED);
+}
+
 static void deaths_and_names(m3ipc::endpoint &self) {
   const int server = self.address();
   CHECK(self.watch_all().has_value());
@@ -276,6 +309,7 @@ int main() {
     auto self = m3ipc::endpoint::bind(vm, 1).value();
     CHECK(m3ipc::endpoint::bind_any(vm).error() == EMOLSLOTUSED);
     messages(self);
+    reply_and_receive(self);
     deaths_and_names(self);
     timers(self);
     copies(self);

@@ -151,6 +151,38 @@ fn reply_receive(
     result
 }
 
+/// The same with long parts.
+pub(crate) fn tell_and_reply_receive_long(
+    to: Address,
+    bytes: ReadBytes,
+    into: Delivery,
+    answered: WritePtr<c_int>,
+    limit: Timeout,
+) -> CallResult {
+    // Before any check that may fail.
+    tell_answered(answered, false)?;
+    let mut is_answered = false;
+    let result = current::with(|member| {
+        let message = into.message.read()?;
+        payload::with_copy(bytes, |bytes| {
+            into.deliver(|buffer| {
+                let received =
+                    match member.endpoint.reply_receive_long(to, &message, bytes, buffer, limit) {
+                        Ok(next) => Ok(next),
+                        Err(ReplyReceiveError::Receive(error)) => Err(error),
+                        Err(ReplyReceiveError::Reply(error)) => return Err(error.into()),
+                    };
+                is_answered = true;
+                member.answered(to);
+                delivered(member, received)
+            })
+        })
+    });
+    // A bad address has the code of `result`.
+    let _ = tell_answered(answered, is_answered);
+    result
+}
+
 /// Receives a message without its long part.
 #[inline]
 pub(crate) fn receive_plain(

@@ -218,6 +218,19 @@ impl Endpoint {
         Self::reply(slf, to, body, r#type, inline)
     }
 
+    #[pyo3(signature = (to, body=None, *, r#type=0, timeout=None, inline=None))]
+    fn reply_receive(
+        slf: &Bound<'_, Self>,
+        to: i32,
+        body: Option<&Bound<'_, PyAny>>,
+        r#type: i32,
+        timeout: Option<f64>,
+        inline: Option<&[u8]>,
+    ) -> PyResult<Message> {
+        let limit = of_seconds(timeout)?;
+        Self::reply_receive_within(slf, to, body, r#type, inline, limit)
+    }
+
     fn _call(
         slf: &Bound<'_, Self>,
         to: i32,

@@ -168,7 +168,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl AsyncPoller {
-    /// A poller whose task runs in the runtime of the calling task, until the poller is dropped.
+    /// A poller whose task runs in the runtime of the calling task, until the poller and its last
+    /// stream are dropped.
     ///
     /// # Errors
     /// Those of [`Poller::new`] and of the runtime's registration.

@@ -45,10 +45,7 @@ impl Blocks {
     }
 }
 
-/// Serves until the process ends.
-///
-/// # Errors
-/// Those of the node.
+/// Serves until the process ends. Without a node that is an error.
 pub async fn serve() -> Result<(), Failure> {
     let (mut own, asking) = endpoints().await?;
     let storage = Client::new(asking, Config::default());
@@ -105,7 +102,9 @@ async fn answer(
             }
             answer
         }
-        BlockRequest::Count { .. } => ask(&storage, "storage", &request).await,
+        BlockRequest::Count { .. } | BlockRequest::Space => {
+            ask(&storage, "storage", &request).await
+        }
     }
 }
 

@@ -2,26 +2,30 @@
 
 use crate::peers::{Failure, ask, endpoint};
 use crate::protocol::{
-    BLOCK_BYTES, BlockAnswer, BlockRequest, ChangeId, Entry, NameAnswer, NameRequest,
+    BLOCK_BYTES, BlockAnswer, BlockRequest, ChangeId, Entry, NameAnswer, NameChange, NameRequest,
 };
 use m3ipc_calls::{Client, Config, Fault};
+use std::sync::Arc;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::task::JoinSet;
 
 /// How often a read begins again since the file was replaced under it.
 const READS: u32 = 100;
+/// Blocks that are written at the same time. They share a wait for the disk.
+const WRITES: usize = 8;
 
-/// A client of the file service. It makes one change at a time.
-#[derive(Debug)]
+/// A client of the file service. Clones are the same client. The errors of its calls are those of
+/// the servers; after an error a change may have been made or not.
+#[derive(Clone, Debug)]
 pub struct Files {
     client: Client,
-    id: u64,
-    number: u64,
+    /// The latest numbers: of changes of names, and of those of blocks that are written at the same
+    /// time. A lock is held until the answer.
+    numbers: Arc<[Mutex<ChangeId>]>,
 }
 
 impl Files {
     /// A new client in the VM of the service.
-    ///
-    /// # Errors
-    /// Those of the node.
     pub async fn connect() -> Result<Self, Failure> {
         let client = Client::new(endpoint().await?, Config::default());
         Ok(Self::of(client))
@@ -31,66 +35,91 @@ impl Files {
     #[must_use]
     pub fn of(client: Client) -> Self {
         // 0 is the name server's log.
-        Self { client, id: fastrand::u64(1..), number: 0 }
+        let first = |_| Mutex::new(ChangeId { client: fastrand::u64(1..), number: 0 });
+        Self { client, numbers: (0..=WRITES).map(first).collect() }
     }
 
-    fn next(&mut self) -> ChangeId {
-        self.number += 1;
-        ChangeId { client: self.id, number: self.number }
+    async fn next(&self, at: usize) -> MutexGuard<'_, ChangeId> {
+        let mut id = self.numbers[at].lock().await;
+        id.number += 1;
+        id
     }
 
     /// Puts a file under a name, in place of an earlier one. The file is on the disk after this.
     ///
     /// # Errors
     /// The file may be there or not; the earlier one is whole if it is not.
-    pub async fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
-        let file = self.next();
+    pub async fn put(&self, name: &str, bytes: &[u8]) -> Result<Entry, Fault> {
+        let file = *self.next(0).await;
+        let mut writes = JoinSet::new();
         for (block, bytes) in (0..).zip(bytes.chunks(BLOCK_BYTES)) {
-            let id = self.next();
-            self.change(BlockRequest::Write { id, file, block, bytes: bytes.to_vec() }).await?;
+            if writes.len() == WRITES {
+                writes.join_next().await.transpose().map_err(failed)?.transpose()?;
+            }
+            let (files, bytes) = (self.clone(), bytes.to_vec());
+            let write = move |id| BlockRequest::Write { id, file, block, bytes };
+            let at = 1 + block as usize % WRITES;
+            writes.spawn(async move { files.change(at, write).await });
         }
-        self.bind(name, Some(Entry { file, bytes: bytes.len() as u64 })).await
+        while let Some(end) = writes.join_next().await {
+            end.map_err(failed)??;
+        }
+        let entry = Entry { file, bytes: bytes.len() as u64 };
+        self.change_name(name, NameChange::Bind(Some(entry))).await?;
+        Ok(entry)
     }
 
     /// Removes a name and its file.
-    ///
-    /// # Errors
-    /// The file may be there or not.
-    pub async fn remove(&mut self, name: &str) -> Result<(), Fault> {
-        self.bind(name, None).await
+    pub async fn remove(&self, name: &str) -> Result<(), Fault> {
+        self.change_name(name, NameChange::Bind(None)).await.map(|_| ())
     }
 
-    async fn bind(&mut self, name: &str, entry: Option<Entry>) -> Result<(), Fault> {
-        let request = NameRequest::Bind { id: self.next(), name: name.to_owned(), entry };
-        let NameAnswer::Bound { before } = ask(&self.client, "names", &request).await? else {
-            return Err(wrong_answer());
-        };
-        if let Some(Entry { file, .. }) = before {
-            let id = self.next();
-            self.change(BlockRequest::Free { id, file }).await?;
+    /// Gives a file another name, in place of an earlier file. `false`: no file has the name.
+    pub async fn rename(&self, from: &str, to: &str) -> Result<bool, Fault> {
+        self.change_name(to, NameChange::Rename { from: from.to_owned() }).await
+    }
+
+    /// Changes a name, and frees the file that it had. Returns whether the change was possible.
+    async fn change_name(&self, name: &str, change: NameChange) -> Result<bool, Fault> {
+        let id = self.next(0).await;
+        let request = NameRequest::Change { id: *id, name: name.to_owned(), change };
+        let answer = ask(&self.client, "names", &request).await?;
+        drop(id);
+        match answer {
+            NameAnswer::Changed { before: Some(Entry { file, .. }) } => {
+                self.change(0, |id| BlockRequest::Free { id, file }).await?;
+                Ok(true)
+            }
+            NameAnswer::Changed { before: None } => Ok(true),
+            NameAnswer::Refused => Ok(false),
+            _ => Err(wrong_answer()),
         }
-        Ok(())
     }
 
-    async fn change(&self, request: BlockRequest) -> Result<(), Fault> {
-        match ask(&self.client, "cache", &request).await? {
+    async fn change(
+        &self,
+        at: usize,
+        request: impl FnOnce(ChangeId) -> BlockRequest,
+    ) -> Result<(), Fault> {
+        let id = self.next(at).await;
+        match ask(&self.client, "cache", &request(*id)).await? {
             BlockAnswer::Done { .. } => Ok(()),
             _ => Err(wrong_answer()),
         }
     }
 
+    /// What a name stands for.
+    pub async fn find(&self, name: &str) -> Result<Option<Entry>, Fault> {
+        match ask(&self.client, "names", &NameRequest::Find(name.to_owned())).await? {
+            NameAnswer::Found(entry) => Ok(entry),
+            _ => Err(wrong_answer()),
+        }
+    }
+
     /// The file under a name.
-    ///
-    /// # Errors
-    /// Those of the servers.
     pub async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
         for _ in 0..READS {
-            let request = NameRequest::Find(name.to_owned());
-            let entry = match ask(&self.client, "names", &request).await? {
-                NameAnswer::Found(Some(entry)) => entry,
-                NameAnswer::Found(None) => return Ok(None),
-                _ => return Err(wrong_answer()),
-            };
+            let Some(entry) = self.find(name).await? else { return Ok(None) };
             if let Some(bytes) = self.read(entry).await? {
                 return Ok(Some(bytes));
             }
@@ -99,7 +128,10 @@ impl Files {
     }
 
     /// The content of a file; `None` if it was freed meanwhile.
-    async fn read(&self, Entry { file, bytes: length }: Entry) -> Result<Option<Vec<u8>>, Fault> {
+    pub async fn read(
+        &self,
+        Entry { file, bytes: length }: Entry,
+    ) -> Result<Option<Vec<u8>>, Fault> {
         let mut content = Vec::new();
         let mut block = 0;
         while (content.len() as u64) < length {
@@ -113,36 +145,30 @@ impl Files {
         Ok(Some(content))
     }
 
-    /// All names and the lengths of their files.
-    ///
-    /// # Errors
-    /// Those of the servers.
-    pub async fn list(&self) -> Result<Vec<(String, u64)>, Fault> {
-        let mut all: Vec<(String, u64)> = Vec::new();
+    /// All names and what they stand for.
+    pub async fn list(&self) -> Result<Vec<(String, Entry)>, Fault> {
+        let mut all: Vec<(String, Entry)> = Vec::new();
         loop {
             let after = all.last().map_or(String::new(), |(name, _)| name.clone());
-            let request = NameRequest::List { after };
-            let NameAnswer::Names(some) = ask(&self.client, "names", &request).await? else {
-                return Err(wrong_answer());
-            };
-            if some.is_empty() {
-                return Ok(all);
+            match ask(&self.client, "names", &NameRequest::List { after }).await? {
+                NameAnswer::Names(some) if some.is_empty() => return Ok(all),
+                NameAnswer::Names(some) => all.extend(some),
+                _ => return Err(wrong_answer()),
             }
-            all.extend(some.into_iter().map(|(name, entry)| (name, entry.bytes)));
         }
     }
 
-    /// The number of changes of names, which the log of the name server has.
-    ///
-    /// # Errors
-    /// Those of the servers.
-    pub async fn name_changes(&self) -> Result<u32, Fault> {
-        let request = BlockRequest::Count { file: crate::protocol::NAME_LOG };
-        match ask(&self.client, "cache", &request).await? {
-            BlockAnswer::Count(count) => Ok(count),
+    /// Bytes of the disk, and those that are free.
+    pub async fn space(&self) -> Result<(u64, u64), Fault> {
+        match ask(&self.client, "cache", &BlockRequest::Space).await? {
+            BlockAnswer::Space { all, free } => Ok((all, free)),
             _ => Err(wrong_answer()),
         }
     }
+}
+
+fn failed(error: tokio::task::JoinError) -> Fault {
+    Fault::new(error.to_string())
 }
 
 fn wrong_answer() -> Fault {

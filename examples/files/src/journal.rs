@@ -4,7 +4,7 @@
 //! | length: u32 | checksum: u32 | record | length | checksum | record | ...
 //! ```
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, fstatvfs};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
@@ -29,7 +29,8 @@ impl Place {
     }
 }
 
-/// An open journal, which one process has.
+/// An open journal, which one process has. Errors are those of the file system. After one of a
+/// write or a sync, what is on the disk is unknown: the process must end.
 #[derive(Debug)]
 pub struct Journal {
     file: File,
@@ -39,9 +40,6 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal in this folder, and gives each of its records to `replay`. Waits until a
     /// killed predecessor has ended. Cuts an incomplete tail off.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn open(folder: &Path, mut replay: impl FnMut(Place, &[u8])) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = path(folder);
@@ -65,9 +63,6 @@ impl Journal {
     }
 
     /// Writes a record. It is safe after the next [`sync`](Self::sync).
-    ///
-    /// # Errors
-    /// Those of write(2). The journal is unusable then: the process must end.
     pub fn append(&mut self, record: &[u8]) -> io::Result<Place> {
         let bytes = u32::try_from(record.len()).map_err(io::Error::other)?;
         let mut all = Vec::with_capacity(HEAD_BYTES + record.len());
@@ -81,17 +76,11 @@ impl Journal {
     }
 
     /// Waits until all records are on the disk.
-    ///
-    /// # Errors
-    /// Those of fdatasync(2). What is on the disk is unknown then: the process must end.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
     /// Reads a record again, and checks it.
-    ///
-    /// # Errors
-    /// Those of read(2), and a wrong checksum.
     pub fn read(&self, place: Place) -> io::Result<Vec<u8>> {
         let mut all = vec![0; HEAD_BYTES + place.bytes as usize];
         self.file.read_exact_at(&mut all, place.at)?;
@@ -107,10 +96,13 @@ impl Journal {
         self.end
     }
 
+    /// Bytes of the disk below the journal, and those that are free.
+    pub fn space(&self) -> io::Result<(u64, u64)> {
+        let disk = fstatvfs(&self.file)?;
+        Ok((disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize))
+    }
+
     /// Puts a new journal of these records in the place of this one, at once or not at all.
-    ///
-    /// # Errors
-    /// Those of the file system; the old journal stays.
     pub fn replace(
         self,
         folder: &Path,
@@ -152,42 +144,4 @@ fn record_at(content: &[u8], at: usize) -> Option<&[u8]> {
     }
     let record = content.get(at + HEAD_BYTES..at + HEAD_BYTES + bytes)?;
     (bytes > 0 && crc32fast::hash(record) == checksum).then_some(record)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    fn content(folder: &Path) -> Vec<Vec<u8>> {
-        let mut found = Vec::new();
-        Journal::open(folder, |_, record| found.push(record.to_vec())).unwrap();
-        found
-    }
-
-    #[test]
-    fn a_journal_cut_at_any_byte_gives_all_whole_records() {
-        let folder = std::env::temp_dir().join(format!("m3-files-journal-{}", std::process::id()));
-        let records = [&b"one"[..], b"two and more", b"3"];
-        let mut journal = Journal::open(&folder, |_, _| {}).unwrap();
-        let places = records.map(|record| journal.append(record).unwrap());
-        journal.sync().unwrap();
-        assert_eq!(journal.read(places[1]).unwrap(), records[1]);
-        drop(journal);
-        let whole = std::fs::read(path(&folder)).unwrap();
-        for bytes in 0..=whole.len() {
-            std::fs::write(path(&folder), &whole[..bytes]).unwrap();
-            let ends = [11, 31, 40];
-            let count = ends.iter().filter(|end| **end <= bytes).count();
-            assert_eq!(content(&folder), records[..count], "{bytes} bytes");
-            // What was cut off is gone for good.
-            assert_eq!(content(&folder).len(), count);
-        }
-        let mut wrong = whole.clone();
-        *wrong.last_mut().unwrap() ^= 1;
-        std::fs::write(path(&folder), &wrong).unwrap();
-        assert_eq!(content(&folder), records[..2]);
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
 }

@@ -35,7 +35,8 @@ async fn run(words: &[&str]) -> Result<(), Failure> {
         ["names"] => names::serve().await,
         ["put", name, path] => {
             let bytes = std::fs::read(path)?;
-            Ok(Files::connect().await?.put(name, &bytes).await?)
+            Files::connect().await?.put(name, &bytes).await?;
+            Ok(())
         }
         ["get", name] => {
             let found = Files::connect().await?.get(name).await?;
@@ -44,8 +45,8 @@ async fn run(words: &[&str]) -> Result<(), Failure> {
         }
         ["rm", name] => Ok(Files::connect().await?.remove(name).await?),
         ["ls"] => {
-            for (name, bytes) in Files::connect().await?.list().await? {
-                println!("{bytes:>12}  {name}");
+            for (name, entry) in Files::connect().await?.list().await? {
+                println!("{:>12}  {name}", entry.bytes);
             }
             Ok(())
         }

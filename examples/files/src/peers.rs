@@ -1,4 +1,4 @@
-//! How the parties find and ask each other.
+//! How the parties find and ask each other. Without a node all of it is an error.
 
 use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::{Node, Vm};
@@ -17,18 +17,12 @@ const ATTEMPT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The endpoint of a client in the VM of the service: that of the supervisor, or `files`.
-///
-/// # Errors
-/// Those of the node.
 pub async fn endpoint() -> Result<AsyncEndpoint, Failure> {
     let vm = vm()?;
     Ok(AsyncEndpoint::bind(move || vm.bind_any()).await?)
 }
 
 /// The endpoints of a server: one that serves, and one that asks others.
-///
-/// # Errors
-/// Those of the node.
 pub async fn endpoints() -> Result<(AsyncEndpoint, AsyncEndpoint), Failure> {
     let (own, vm) = (endpoint().await?, vm()?);
     Ok((own, AsyncEndpoint::bind(move || vm.bind_additional(None)).await?))

@@ -49,6 +49,8 @@ pub enum BlockRequest {
     Read { file: FileId, block: u32 },
     /// Asks for the number of blocks. The answer is `Count`.
     Count { file: FileId },
+    /// Asks for the room on the disk. The answer is `Space`.
+    Space,
 }
 
 /// An answer of the storage driver.
@@ -60,6 +62,8 @@ pub enum BlockAnswer {
     Bytes(#[serde(with = "serde_bytes")] Option<Vec<u8>>),
     /// The number of blocks.
     Count(u32),
+    /// Bytes of the disk, and those that are free.
+    Space { all: u64, free: u64 },
     /// A later change of this client has been made: this one is a late copy.
     Late,
 }
@@ -73,11 +77,20 @@ pub struct Entry {
     pub bytes: u64,
 }
 
+/// A change of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NameChange {
+    /// The name gets a new file, or none.
+    Bind(Option<Entry>),
+    /// The name gets the file of another name, which then has none.
+    Rename { from: String },
+}
+
 /// A request to the name server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameRequest {
-    /// Gives a name a new file, or none. The answer is `Bound`.
-    Bind { id: ChangeId, name: String, entry: Option<Entry> },
+    /// Changes a name. The answer is `Changed` or `Refused`.
+    Change { id: ChangeId, name: String, change: NameChange },
     /// Asks for the file of a name. The answer is `Found`.
     Find(String),
     /// Asks for the names from one on. The answer is `Names`.
@@ -88,7 +101,9 @@ pub enum NameRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameAnswer {
     /// The change is on the disk; the file that the name had before.
-    Bound { before: Option<Entry> },
+    Changed { before: Option<Entry> },
+    /// There was no file to rename.
+    Refused,
     /// The file of the name.
     Found(Option<Entry>),
     /// Some names, in their order.

@@ -13,10 +13,7 @@ const BATCH: usize = 256;
 
 type Asked = (BlockRequest, oneshot::Sender<Result<BlockAnswer, Fault>>);
 
-/// Serves the blocks in a folder until the process ends.
-///
-/// # Errors
-/// Those of the file system and of the node.
+/// Serves the blocks in a folder until the process ends. Without a node that is an error.
 pub async fn serve(folder: &Path) -> Result<(), Failure> {
     let store = Store::open(folder)?;
     let (queue, requests) = mpsc::channel();
@@ -43,7 +40,8 @@ fn work(mut store: Store, requests: &mpsc::Receiver<Asked>) -> std::io::Error {
         let batch = std::iter::once(first).chain(requests.try_iter().take(BATCH - 1));
         let (mut answers, mut has_change) = (Vec::new(), false);
         for (request, end) in batch {
-            let is_read = matches!(request, BlockRequest::Read { .. } | BlockRequest::Count { .. });
+            use BlockRequest::{Count, Read, Space};
+            let is_read = matches!(request, Read { .. } | Count { .. } | Space);
             has_change |= !is_read;
             match store.make(request) {
                 Ok(answer) => answers.push((end, Ok(answer))),

@@ -32,7 +32,7 @@ enum Record {
     },
 }
 
-/// What the storage driver knows.
+/// What the storage driver knows. After an error of a change the process must end.
 #[derive(Debug)]
 pub struct Store {
     journal: Journal,
@@ -68,9 +68,6 @@ impl Index {
 
 impl Store {
     /// Opens the store in this folder.
-    ///
-    /// # Errors
-    /// Those of the file system, and a record of another version.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let store = Self::read(folder)?;
         let kept: u64 = store.places().map(Place::bytes).sum();
@@ -107,9 +104,6 @@ impl Store {
     }
 
     /// Makes a request. An answer to a change counts after the next [`sync`](Self::sync).
-    ///
-    /// # Errors
-    /// Those of the journal: the process must end.
     pub fn make(&mut self, request: BlockRequest) -> io::Result<BlockAnswer> {
         match request {
             BlockRequest::Write { id, file, block, bytes } => {
@@ -121,6 +115,10 @@ impl Store {
             }),
             BlockRequest::Free { id, file } => self.change(id, |_| Record::Free { id, file }),
             BlockRequest::Count { file } => Ok(BlockAnswer::Count(self.index.count(file))),
+            BlockRequest::Space => {
+                let (all, free) = self.journal.space()?;
+                Ok(BlockAnswer::Space { all, free })
+            }
             BlockRequest::Read { file, block } => {
                 let place = self.index.files.get(&file).and_then(|blocks| blocks.get(&block));
                 let Some(place) = place else { return Ok(BlockAnswer::Bytes(None)) };
@@ -153,9 +151,6 @@ impl Store {
     }
 
     /// Waits until all changes are on the disk.
-    ///
-    /// # Errors
-    /// Those of the journal: the process must end.
     pub fn sync(&self) -> io::Result<()> {
         self.journal.sync()
     }
@@ -170,74 +165,4 @@ impl Index {
 
 fn bytes_of(record: &Record) -> io::Result<Vec<u8>> {
     postcard::to_allocvec(record).map_err(|error| io::Error::other(error.to_string()))
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-
-    use super::*;
-
-    fn id(client: u64, number: u64) -> ChangeId {
-        ChangeId { client, number }
-    }
-
-    fn read(store: &mut Store, file: FileId, block: u32) -> Option<Vec<u8>> {
-        match store.make(BlockRequest::Read { file, block }).unwrap() {
-            BlockAnswer::Bytes(bytes) => bytes,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_repeated_change_counts_once_also_after_a_restart_and_a_late_one_never() {
-        let folder = std::env::temp_dir().join(format!("m3-files-store-{}", std::process::id()));
-        let file = id(0, 0);
-        let append = |client, number| BlockRequest::Append {
-            id: id(client, number),
-            file,
-            bytes: vec![u8::try_from(number).unwrap()],
-        };
-        let mut store = Store::open(&folder).unwrap();
-        let mut wanted = 0;
-        for round in 1..5 {
-            for client in [7, 8] {
-                let first = store.make(append(client, round)).unwrap();
-                assert_eq!(first, BlockAnswer::Done { block: wanted });
-                assert_eq!(store.make(append(client, round)).unwrap(), first);
-                drop(store);
-                store = Store::open(&folder).unwrap();
-                assert_eq!(store.make(append(client, round)).unwrap(), first);
-                assert_eq!(store.make(append(client, round - 1)).unwrap(), BlockAnswer::Late);
-                wanted += 1;
-            }
-        }
-        let counted = store.make(BlockRequest::Count { file }).unwrap();
-        assert_eq!(counted, BlockAnswer::Count(wanted));
-        drop(store);
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn a_journal_of_garbage_is_written_anew_and_keeps_what_counts() {
-        let folder = std::env::temp_dir().join(format!("m3-files-garbage-{}", std::process::id()));
-        let mut store = Store::open(&folder).unwrap();
-        let (kept, freed) = (id(1, 1), id(2, 1));
-        let write =
-            |id, file, byte| BlockRequest::Write { id, file, block: 0, bytes: vec![byte; 1 << 19] };
-        store.make(write(id(1, 1), kept, 1)).unwrap();
-        for number in 1..40 {
-            store.make(write(id(2, number), freed, 2)).unwrap();
-        }
-        store.make(BlockRequest::Free { id: id(2, 40), file: freed }).unwrap();
-        drop(store);
-        let mut store = Store::open(&folder).unwrap();
-        assert!(store.journal.bytes() < 1 << 20, "{} bytes", store.journal.bytes());
-        assert_eq!(read(&mut store, kept, 0), Some(vec![1; 1 << 19]));
-        assert_eq!(read(&mut store, freed, 0), None);
-        let late = store.make(BlockRequest::Free { id: id(2, 39), file: kept }).unwrap();
-        assert_eq!(late, BlockAnswer::Late);
-        drop(store);
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
 }

@@ -3,14 +3,13 @@
 //! `M3_FILES_SECONDS` says how long, `M3_FILES_SEED` with which kills.
 #![allow(clippy::unwrap_used)]
 
-use m3ipc::Node;
-use m3ipc::asynchronous::AsyncEndpoint;
-use m3ipc_calls::{Client, Config};
+mod service;
+
+use m3ipc_calls::Client;
 use m3ipc_files::client::Files;
-use m3ipc_test_fixture::{NodeFixture, program};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use m3ipc_files::peers::ask;
+use m3ipc_files::protocol::{BlockAnswer, BlockRequest, NAME_LOG};
+use service::{SERVERS, Service, connect, kill};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,75 +17,6 @@ use std::time::{Duration, Instant};
 const WRITERS: u64 = 4;
 /// Names of each writer.
 const NAMES: usize = 5;
-const SERVERS: [&str; 3] = ["storage", "cache", "names"];
-
-/// A supervisor, its node and its folder.
-struct Service {
-    node: NodeFixture,
-    folder: PathBuf,
-    supervisor: Option<Child>,
-}
-
-impl Service {
-    fn start() -> Self {
-        let node = NodeFixture::new("files");
-        let folder = node.directory().with_extension("files");
-        std::fs::create_dir_all(&folder).unwrap();
-        // The file of the example, with the programs of this build and without a limit of restarts.
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("services.toml");
-        let text = std::fs::read_to_string(example).unwrap();
-        let text = text.replace("\"m3-files\"", &format!("{:?}", env!("CARGO_BIN_EXE_m3-files")));
-        let text =
-            text.replace("backoff-max = \"1s\"", "backoff-max = \"20ms\"\nrestarts = 100000");
-        std::fs::write(folder.join("services.toml"), text).unwrap();
-        let mut service = Self { node, folder, supervisor: None };
-        service.supervise();
-        service
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(program("m3-tests-supervise"));
-        command.env("M3_RUNTIME_DIR", self.node.directory()).current_dir(&self.folder);
-        command.env("M3_DAEMON", program("m3-tests-daemon")).stdin(Stdio::null());
-        command
-    }
-
-    fn supervise(&mut self) {
-        let path = self.folder.join("log");
-        let log = std::fs::File::options().append(true).create(true).open(path).unwrap();
-        let mut command = self.command();
-        command.args(["run", "services.toml"]).stderr(log);
-        self.supervisor = Some(command.spawn().unwrap());
-    }
-
-    /// Kills the supervisor. Its servers die with it.
-    fn kill_supervisor(&mut self) {
-        if let Some(mut child) = self.supervisor.take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    /// The process of a server, if it runs.
-    fn pid(&self, server: &str) -> Option<i32> {
-        let asked = self.command().args(["services", "files", "--json"]).output().unwrap();
-        let text = String::from_utf8_lossy(&asked.stdout).into_owned();
-        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        let mut found = lines.filter(|it: &serde_json::Value| it["service"] == server);
-        found.next()?["pid"].as_i64()?.try_into().ok()
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.kill_supervisor();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
 
 /// The content of a write. Each byte depends on the writer, the name and the write.
 fn content(writer: u64, name: u64, write: u64) -> Vec<u8> {
@@ -105,7 +35,7 @@ async fn write(
     end: Instant,
     acknowledged: Arc<AtomicU64>,
 ) -> Vec<u64> {
-    let mut files = Files::of(client);
+    let files = Files::of(client);
     let mut random = fastrand::Rng::with_seed(writer);
     let mut last = vec![0; NAMES];
     let mut write = 0;
@@ -126,45 +56,9 @@ async fn write(
     last
 }
 
-/// Kills servers at random. Returns how many.
-fn kill(service: &Service, end: Instant, seed: u64) -> BTreeMap<&'static str, u32> {
-    let mut random = fastrand::Rng::with_seed(seed);
-    let mut kills = BTreeMap::new();
-    let mut order = Vec::new();
-    while Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(random.u64(0..400)));
-        let server = order.pop().unwrap_or_else(|| {
-            // Each of them before one again.
-            order = SERVERS.to_vec();
-            random.shuffle(&mut order);
-            order.pop().unwrap()
-        });
-        let process = service.pid(server).and_then(|pid| m3ipc_sys::open_process(pid).ok());
-        if process.is_some_and(|it| m3ipc_sys::signal(it, m3ipc_sys::Signal::KILL).is_ok()) {
-            *kills.entry(server).or_default() += 1;
-        }
-    }
-    kills
-}
-
-async fn connect(service: &Service) -> Client {
-    let directory = service.node.directory().to_owned();
-    let begun = Instant::now();
-    let vm = loop {
-        match Node::find(&directory).unwrap().vm_named("files") {
-            Ok(vm) => break vm,
-            Err(_) if begun.elapsed() < Duration::from_secs(60) => {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            Err(error) => panic!("{error}: {}", service.log()),
-        }
-    };
-    Client::new(AsyncEndpoint::bind(move || vm.bind_any()).await.unwrap(), Config::default())
-}
-
 /// Compares all files with the last acknowledged writes, and counts the changes of names.
 async fn check(client: Client, last: &[Vec<u64>], acknowledged: u64) {
-    let files = Files::of(client);
+    let files = Files::of(client.clone());
     let mut names = Vec::new();
     for (writer, last) in (0..).zip(last) {
         for (name, write) in (0..).zip(last) {
@@ -175,9 +69,13 @@ async fn check(client: Client, last: &[Vec<u64>], acknowledged: u64) {
             names.extend(found.map(|bytes| (path, bytes.len() as u64)));
         }
     }
-    assert_eq!(files.list().await.unwrap(), names);
-    let changes = u64::from(files.name_changes().await.unwrap());
-    assert_eq!(changes, acknowledged, "each write counts once");
+    let listed = files.list().await.unwrap().into_iter();
+    assert_eq!(listed.map(|(name, entry)| (name, entry.bytes)).collect::<Vec<_>>(), names);
+    // The records of the name server's log.
+    let count = BlockRequest::Count { file: NAME_LOG };
+    let counted: BlockAnswer = ask(&client, "cache", &count).await.unwrap();
+    let wanted = BlockAnswer::Count(acknowledged.try_into().unwrap());
+    assert_eq!(counted, wanted, "each write counts once");
 }
 
 #[test]

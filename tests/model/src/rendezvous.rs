@@ -20,7 +20,7 @@
 //! | which message a receive takes, and in which order | `receive` |
 //! | send, sendrec, no-wait, time limit | `send` |
 //! | reply, relay | `answer` |
-//! | notify, wakeup | `notify` |
+//! | notify, wakeup, pulses | `notify` |
 //! | death, withdrawal by time or signal | `death` |
 //! | deadlock | `Machine::deadlock`, [`crate::cycle`] |
 //! | invariants | [`Machine::check`] |
@@ -42,4 +42,5 @@ mod tests;
 
 pub use check::Violation;
 pub use machine::{Fault, Machine, State};
+pub use notify::PULSES_MAX;
 pub use op::{Call, Completion, Fate, Limit, Op, Source};

@@ -85,6 +85,50 @@ def test_send_and_receive_from_one_endpoint(pair):
         message.reply()
 
 
+@pytest.mark.parametrize("length", [0, 40, 1792, 1793, 100_000])
+def test_reply_receive_answers_and_takes_the_next_request(pair, length):
+    server, client = pair
+    data = os.urandom(length)
+
+    def serve():
+        request = server.receive()
+        while request.type != 99:
+            answer = request.data[::-1]
+            request = server.reply_receive(request.source, answer, type=request.type + 1)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    for number in range(3):
+        answer = client.call(server.address, data, type=number)
+        assert (answer.data == data[::-1], answer.type) == (True, number + 1)
+    client.send(server.address, type=99)
+    thread.join()
+
+
+def test_an_exception_of_reply_receive_says_which_half_it_is_of(pair):
+    server, client = pair
+    client.notify(server.address)
+    for body in [b"bytes", bytearray(b"buffer")]:
+        with pytest.raises(m3ipc.NotWaiting) as error:
+            server.reply_receive(client.address, body, timeout=5)
+        assert (error.value.answered, error.value.peer) == (False, client.address)
+    with pytest.raises(ValueError, match="40 bytes") as wrong:
+        server.reply_receive(client.address, inline=bytes(41))
+    assert wrong.value.answered is False
+    assert server.receive(timeout=5).is_notification, "what waited is still there"
+    for body in [b"bytes", bytearray(b"bytes")]:
+        answers = []
+        thread = threading.Thread(
+            target=lambda: answers.append(client.call(server.address, timeout=20).data)
+        )
+        thread.start()
+        request = server.receive(timeout=20)
+        with pytest.raises(m3ipc.TimedOut) as error:
+            server.reply_receive(request.source, body, timeout=0.01)
+        thread.join()
+        assert (error.value.answered, answers) == (True, [b"bytes"])
+
+
 def test_notifications_that_were_not_taken_are_one(pair):
     server, client = pair
     client.notify(server.address)

@@ -58,7 +58,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "clippy",
-        command: "cargo clippy --workspace --all-targets -- -D warnings",
+        command: "cargo clippy --workspace --all-targets --features m3ipc-files/mount \
+                  -- -D warnings",
         run: Run::Fast,
         lock: "debug",
         figure: Figure::Fixed("no warnings"),
@@ -389,7 +390,8 @@ pub const STEPS: &[Step] = &[
     Step {
         name: "files",
         command: "cargo test -p m3ipc-test-fixture -p m3ipc-test-supervise -p m3ipc-files \
-                  --test programs --test supervise --test kills",
+                  --features m3ipc-files/mount --test programs --test supervise --test kills \
+                  --test mount",
         env: &[("M3_FILES_SECONDS", "60")],
         after: &["test"],
         lock: "debug",

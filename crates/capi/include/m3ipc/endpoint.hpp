@@ -153,6 +153,32 @@ public:
     return detail::done(m3_reply_long(client, &copy.raw(), bytes.data(), bytes.size()));
   }
 
+  /// Answers a request, then receives the next message: the loop of a server in one call. The
+  /// answer goes first. `answered` is false if it failed: then nothing was received.
+  result<received> reply_receive(int client, const message &answer, bool &answered,
+                                 limit within = {}) noexcept {
+    message m = answer;
+    int given = 0;
+    const int code = m3_reply_receive_T(client, &m.raw(), &given, within.ms());
+    answered = given != 0;
+    if (!answered) return error(code);
+    return taken(m, 0, code);
+  }
+  /// The same with bytes beside both. Those of the next message go to `buffer`.
+  result<received> reply_receive(int client, const message &answer, const_bytes out,
+                                 mutable_bytes buffer, bool &answered,
+                                 limit within = {}) noexcept {
+    message m = answer;
+    std::size_t bytes = 0;
+    int given = 0;
+    const int code =
+        m3_reply_receive_long_T(client, &m.raw(), out.data(), out.size(), buffer.data(),
+                                buffer.size(), &bytes, &given, within.ms());
+    answered = given != 0;
+    if (!answered) return error(code);
+    return taken(m, bytes, code);
+  }
+
   // -- Messages in parts, as readv(2) and writev(2) name them
 
   result<void> sendv(int to, const message &m, span<const iovec> parts,

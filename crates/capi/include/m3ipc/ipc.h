@@ -427,6 +427,38 @@ int m3_sendrec_long(int dst, m3_message *m, const void *out, size_t out_len,
 int m3_sendrec_long_T(int dst, m3_message *m, const void *out, size_t out_len,
                       void *in, size_t cap, size_t *len, long timeout_ms);
 
+/*
+ * Answers as m3_reply_long, then receives from M3_ANY as m3_receive_long: the loop of a server in
+ * one call. The answer goes first: if it fails, nothing is received.
+ *
+ *   dst         endpoint of the client
+ *   m           answer; receives the next message
+ *   out         bytes of the answer
+ *   out_len     number of bytes of the answer, at most M3_LARGE_MAX
+ *   in          receives the bytes of the next message; may be the same memory as out
+ *   cap         size of in, in bytes
+ *   len         receives the number of bytes that came, as m3_receive_long; may be NULL
+ *   answered    receives 1 if dst has the answer, 0 if not; may be NULL. After 0 nothing was
+ *               received and m has its old contents.
+ *   timeout_ms  milliseconds to wait for the next message
+ *
+ * Returns 0, or a code of m3_reply_long or of m3_receive_long. Blocks.
+ *   EMOLMSGSIZE  after 0 in answered: out_len is above M3_LARGE_MAX. After 1: more than cap bytes
+ *                came. The message is taken, in holds the first cap bytes and *len is the whole
+ *                number.
+ *
+ *   code = m3_receive_long(M3_ANY, &m, buf, sizeof buf, &len);
+ *   while (code == M3_OK) {
+ *     len = handle(&m, buf, len);
+ *     code = m3_reply_receive_long(m.m_source, &m, buf, len, buf, sizeof buf, &len, &answered);
+ *     if (code != M3_OK && !answered) code = m3_receive_long(M3_ANY, &m, buf, sizeof buf, &len);
+ *   }
+ */
+int m3_reply_receive_long(int dst, m3_message *m, const void *out, size_t out_len,
+                          void *in, size_t cap, size_t *len, int *answered);
+int m3_reply_receive_long_T(int dst, m3_message *m, const void *out, size_t out_len,
+                            void *in, size_t cap, size_t *len, int *answered, long timeout_ms);
+
 /* ---- Long messages in parts -------------------------------------------- */
 
 struct iovec; /* <sys/uio.h> */

@@ -68,6 +68,68 @@ pub unsafe extern "C" fn m3_reply_long(
     call(|| ipc::reply(Address(dst), m, bytes))
 }
 
+/// `m3_reply_receive_long`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn m3_reply_receive_long(
+    dst: c_int,
+    m: *mut Message,
+    out: *const c_void,
+    out_len: usize,
+    into: *mut c_void,
+    cap: usize,
+    len: *mut usize,
+    answered: *mut c_int,
+) -> c_int {
+    // SAFETY: C lends `m` and `answered` for this call.
+    let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
+    // SAFETY: C lends `out_len` bytes at `out` for this call. They may overlap `into`.
+    let out = unsafe { ReadBytes::new(out, out_len) };
+    // SAFETY: C lends `cap` bytes at `into` for this call.
+    let into = unsafe { WriteBytes::new(into, cap) };
+    // SAFETY: C lends `len` for this call.
+    let len = unsafe { WritePtr::new(len) };
+    let into = Delivery::long(m, into, len);
+    call(|| ipc::tell_and_reply_receive_long(Address(dst), out, into, answered, Timeout::Never))
+}
+
+/// `m3_reply_receive_long_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn m3_reply_receive_long_T(
+    dst: c_int,
+    m: *mut Message,
+    out: *const c_void,
+    out_len: usize,
+    into: *mut c_void,
+    cap: usize,
+    len: *mut usize,
+    answered: *mut c_int,
+    timeout_ms: c_long,
+) -> c_int {
+    // SAFETY: C lends `m` and `answered` for this call.
+    let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
+    // SAFETY: C lends `out_len` bytes at `out` for this call. They may overlap `into`.
+    let out = unsafe { ReadBytes::new(out, out_len) };
+    // SAFETY: C lends `cap` bytes at `into` for this call.
+    let into = unsafe { WriteBytes::new(into, cap) };
+    // SAFETY: C lends `len` for this call.
+    let len = unsafe { WritePtr::new(len) };
+    let into = Delivery::long(m, into, len);
+    call(|| match limit(timeout_ms) {
+        Ok(limit) => ipc::tell_and_reply_receive_long(Address(dst), out, into, answered, limit),
+        // `answered` comes before any check that may fail.
+        Err(failure) => ipc::tell_answered(answered, false).and(Err(failure)),
+    })
+}
+
 /// `m3_receive_long`: see `m3ipc/ipc.h`.
 ///
 /// # Safety

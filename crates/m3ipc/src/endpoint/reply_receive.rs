@@ -1,9 +1,12 @@
 //! `reply_receive`: the two calls of a server's loop in one.
+//!
+//! The answer goes first. If it fails, nothing is received: the next request stays with its sender.
 
 use super::Endpoint;
+use super::buffer::Buffer;
 use super::fast_payload::Nothing;
 use super::fast_receive::LeftReceive;
-use super::received::Source;
+use super::received::{Received, Source};
 use crate::error::ReplyReceiveError;
 use crate::observe;
 use crate::timeout::Timeout;
@@ -101,5 +104,143 @@ impl Endpoint {
                 received.map_err(ReplyReceiveError::Receive)
             }
         }
+    }
+
+    /// Answers a request with bytes, then waits for the next message of any endpoint and takes its
+    /// whole payload. The limit is for the next message: an answer never waits.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let answer = client.sendrec_bytes(to, 1, b"louder", None).unwrap();
+    /// #     client.send_bytes(to, 99, b"", None).unwrap();
+    /// #     answer.1
+    /// # });
+    /// use m3ipc::{ReplyReceiveError, Source};
+    ///
+    /// let (mut request, mut bytes) = server.receive_bytes(Source::Any, None)?;
+    /// while request.message.m_type != 99 {
+    ///     let (client, answer) = (request.message.source, bytes.to_ascii_uppercase());
+    ///     (request, bytes) = match server.reply_receive_bytes(client, 0, &answer, None) {
+    ///         // The client is gone; others are there.
+    ///         Err(ReplyReceiveError::Reply(_)) => server.receive_bytes(Source::Any, None)?,
+    ///         other => other?,
+    ///     };
+    /// }
+    /// # assert_eq!(thread.join().unwrap(), b"LOUDER");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reply_receive`](Self::reply_receive). [`ReplyError::TooLong`] is one of the answer.
+    ///
+    /// [`ReplyError::TooLong`]: crate::ReplyError::TooLong
+    pub fn reply_receive_bytes(
+        &mut self,
+        to: Address,
+        m_type: i32,
+        bytes: &[u8],
+        limit: impl Into<Timeout>,
+    ) -> Result<(Received, Vec<u8>), ReplyReceiveError> {
+        self.reply_receive_long_bytes(to, &Message::new(m_type), bytes, limit)
+    }
+
+    /// Answers a request with a message and bytes, then waits for the next message of any endpoint
+    /// and takes its whole payload.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let answer = client.sendrec_bytes(to, 1, b"", None).unwrap();
+    /// #     client.send_bytes(to, 2, &[7; 5_000], None).unwrap();
+    /// #     answer
+    /// # });
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let request = server.receive(Source::Any)?;
+    /// let answer = Message::new(0).with_bytes(b"inside");
+    /// let (_next, bytes) =
+    ///     server.reply_receive_long_bytes(request.source, &answer, b"beside", None)?;
+    /// assert_eq!(bytes, [7; 5_000]);
+    /// # let wanted = (Message { source: to, ..answer }, b"beside".to_vec());
+    /// # assert_eq!(thread.join().unwrap(), wanted);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reply_receive_bytes`](Self::reply_receive_bytes).
+    pub fn reply_receive_long_bytes(
+        &mut self,
+        to: Address,
+        answer: &Message,
+        long: &[u8],
+        limit: impl Into<Timeout>,
+    ) -> Result<(Received, Vec<u8>), ReplyReceiveError> {
+        let mut bytes = Vec::new();
+        let mut buffer = Buffer::Vec(&mut bytes);
+        let received = self.reply_receive_to(to, (answer, long), &mut buffer, limit.into())?;
+        bytes.truncate(received.bytes);
+        Ok((received, bytes))
+    }
+
+    /// Answers a request with a message and bytes, then waits for the next message of any endpoint.
+    /// Its payload goes to the front of `buffer`.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     client.sendrec_bytes(to, 1, b"", None).unwrap();
+    /// #     client.send_bytes(to, 2, &[7; 100], None).unwrap();
+    /// # });
+    /// use m3ipc::{Message, ReceiveError, ReplyReceiveError, Source};
+    ///
+    /// let request = server.receive(Source::Any)?;
+    /// let mut buffer = [0; 64];
+    /// let next =
+    ///     server.reply_receive_long(request.source, &Message::new(0), b"", &mut buffer, None);
+    /// // The answer was given. The next message has 100 bytes, of which 64 are here.
+    /// let Err(ReplyReceiveError::Receive(ReceiveError::BufferTooSmall { message, .. })) = next
+    /// else {
+    ///     panic!("{next:?}");
+    /// };
+    /// assert_eq!((message.m_type, buffer), (2, [7; 64]));
+    /// # thread.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`reply_receive_bytes`](Self::reply_receive_bytes). The receive fails with
+    /// [`ReceiveError::BufferTooSmall`] if the payload is longer than `buffer`: the message was
+    /// taken, and the error has it. After any other error nothing was taken.
+    ///
+    /// [`ReceiveError::BufferTooSmall`]: crate::ReceiveError::BufferTooSmall
+    pub fn reply_receive_long(
+        &mut self,
+        to: Address,
+        answer: &Message,
+        long: &[u8],
+        buffer: &mut [u8],
+        limit: impl Into<Timeout>,
+    ) -> Result<Received, ReplyReceiveError> {
+        let mut memory = Buffer::Slice(&mut *buffer);
+        let received = self.reply_receive_to(to, (answer, long), &mut memory, limit.into())?;
+        received.whole_in(buffer.len()).map_err(ReplyReceiveError::Receive)
+    }
+
+    fn reply_receive_to(
+        &mut self,
+        to: Address,
+        (answer, long): (&Message, &[u8]),
+        buffer: &mut Buffer<'_>,
+        limit: Timeout,
+    ) -> Result<Received, ReplyReceiveError> {
+        self.reply_long(to, answer, long).map_err(ReplyReceiveError::Reply)?;
+        self.receive_to(Source::Any, buffer, limit).map_err(ReplyReceiveError::Receive)
     }
 }

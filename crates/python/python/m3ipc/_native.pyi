@@ -217,6 +217,21 @@ class Endpoint:
     ) -> None:
         """Answers the request of an endpoint. Never waits."""
 
+    def reply_receive(
+        self,
+        to: int,
+        body: Any = None,
+        *,
+        type: int = 0,
+        timeout: float | None = None,
+        inline: bytes | None = None,
+    ) -> Message:
+        """Answers a request, then waits for the next message of any endpoint.
+
+        The answer goes first. Of an exception, `answered` is False if the answer failed: then
+        nothing was received. The time limit is for the next message.
+        """
+
     def notify(self, to: int) -> None:
         """Notifies an endpoint. Never waits. Notifications that were not taken yet are one."""
 

@@ -16,7 +16,8 @@
      +- WorkerDied          a worker of a pool ended while it had the task
 
 Each exception has `code`, the number of the contract, and `peer`, the address of the other
-endpoint, or None. Its text says what happened and what to do next.
+endpoint, or None. After `reply_receive`, `answered` says whether the client has its answer. The
+text says what happened and what to do next.
 
 >>> issubclass(DiedBefore, NotTaken) and issubclass(TimedOut, TimeoutError)
 True
@@ -28,6 +29,7 @@ class Error(Exception):
 
     code: int = 0
     peer: int | None = None
+    answered: bool | None = None
 
 
 class NotTaken(Error):

@@ -6,7 +6,7 @@ use super::{Endpoint, of_receive, reply_by};
 use crate::error::Fault;
 use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
-use m3ipc::{Address, LONG_MAX_BYTES, Source, Timeout};
+use m3ipc::{Address, LONG_MAX_BYTES, ReplyReceiveError, Source, Timeout};
 use pyo3::prelude::*;
 
 impl Endpoint {
@@ -74,6 +74,59 @@ impl Endpoint {
         let (received, data, block) = slf.get().enter(slf.py(), |bound| {
             let received = bound.endpoint.receive_bytes(source, limit);
             let (received, data) = received.map_err(|error| of_receive(error, source))?;
+            Ok((received, data, bound.endpoint.take_block()))
+        })?;
+        Message::of(
+            (slf.as_any(), reply_by),
+            received.message,
+            &data,
+            Delivery::of(&received),
+            block,
+        )
+    }
+
+    /// Replies, then receives from any endpoint. An exception says in `answered` which half it is
+    /// of.
+    pub(super) fn reply_receive_within(
+        slf: &Bound<'_, Self>,
+        to: i32,
+        body: Option<&Bound<'_, PyAny>>,
+        m_type: i32,
+        inline: Option<&[u8]>,
+        limit: Timeout,
+    ) -> PyResult<Message> {
+        let py = slf.py();
+        let mut answered = false;
+        let received = match raw(body) {
+            Some(bytes) => message_of(m_type, inline.unwrap_or_default()).and_then(|message| {
+                Self::reply_receive_raw(slf, to, (&message, bytes), limit, &mut answered)
+            }),
+            None => Self::reply(slf, to, body, m_type, inline).and_then(|()| {
+                answered = true;
+                Self::receive_within(slf, None, limit)
+            }),
+        };
+        received.inspect_err(|error| {
+            // An exception without attributes is none of this package.
+            let _ = error.value(py).setattr("answered", answered);
+        })
+    }
+
+    fn reply_receive_raw(
+        slf: &Bound<'_, Self>,
+        to: i32,
+        (answer, bytes): (&m3ipc::Message, &[u8]),
+        limit: Timeout,
+        answered: &mut bool,
+    ) -> PyResult<Message> {
+        let to = Address(to);
+        let (received, data, block) = slf.get().enter(slf.py(), |bound| {
+            let next = bound.endpoint.reply_receive_long_bytes(to, answer, bytes, limit);
+            *answered = !matches!(next, Err(ReplyReceiveError::Reply(_)));
+            let (received, data) = next.map_err(|error| match error {
+                ReplyReceiveError::Reply(error) => Fault::from(error).with(to),
+                ReplyReceiveError::Receive(error) => of_receive(error, Source::Any),
+            })?;
             Ok((received, data, bound.endpoint.take_block()))
         })?;
         Message::of(

@@ -51,7 +51,7 @@ impl FoundCase {
     }
 
     fn step(&mut self, op: Op) {
-        self.attempt(|fixture| fixture.step(Step { op, expires: false, repeats: false }));
+        self.attempt(|fixture| fixture.step(Step::of(op)));
     }
 
     fn call(&mut self, who: Slot, limit: Limit, call: impl FnOnce(&Self) -> Call) {

@@ -85,7 +85,7 @@ fn play(
     };
     for place in 0..sequence.endpoints {
         let op = Op::Bind(SLOTS[(place + 1) % SLOTS.len()]);
-        step(fixture, Step { op, expires: false, repeats: false })?;
+        step(fixture, Step::of(op))?;
     }
     for (number, plan) in (0..).zip(&sequence.plans) {
         if let Some(next) = plan.step(fixture.machine(), sequence.endpoints, number) {
@@ -99,8 +99,8 @@ fn told(steps: &[Step]) -> String {
     let mut text = String::from("\n");
     for (number, step) in steps.iter().enumerate() {
         let expires = if step.expires { ", expires" } else { "" };
-        let repeats = if step.repeats { ", twice" } else { "" };
-        let _ = writeln!(text, "  {number}: {}{expires}{repeats}", short(&step.op));
+        let times = if step.times > 1 { format!(", {} times", step.times) } else { String::new() };
+        let _ = writeln!(text, "  {number}: {}{expires}{times}", short(&step.op));
     }
     text
 }
@@ -184,6 +184,9 @@ fn each_planted_fault_is_caught() {
         Fault::WrongFate,
         Fault::CycleLetIn,
         Fault::GenerationKept,
+        Fault::PulseLost,
+        Fault::PulsesReversed,
+        Fault::PulsesOfTheDead,
     ];
     let missed: Vec<Fault> = faults.into_iter().filter(|fault| !is_caught(*fault)).collect();
     println!("T2 oracle: planted {}/{} caught", faults.len() - missed.len(), faults.len());

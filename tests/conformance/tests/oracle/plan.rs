@@ -1,7 +1,7 @@
 //! Steps before the state is known: numbers that shrink well, and get their meaning at their turn.
 
 use m3ipc::{Address, Message, Slot};
-use m3ipc_model::rendezvous::{Call, Limit, Machine, Op, Source, State};
+use m3ipc_model::rendezvous::{Call, Limit, Machine, Op, PULSES_MAX, Source, State};
 use proptest::prelude::*;
 
 /// The slots of a sequence: two system slots, six of users.
@@ -31,8 +31,25 @@ pub struct Step {
     pub op: Op,
     /// The time limit of the call passes next, if the call is blocked.
     pub expires: bool,
-    /// The endpoint makes the call twice in a row.
-    pub repeats: bool,
+    /// How often the endpoint makes the call in a row.
+    pub times: usize,
+}
+
+impl Step {
+    /// A step that is no call.
+    pub fn of(op: Op) -> Self {
+        Self { op, expires: false, times: 1 }
+    }
+}
+
+/// The call of a row at this place: each pulse has a value of its own.
+pub fn call_at(call: Call, place: usize) -> Call {
+    match call {
+        Call::Pulse { dst, pulse: (code, value) } => {
+            Call::Pulse { dst, pulse: (code, value + place as u64) }
+        }
+        other => other,
+    }
 }
 
 pub fn sequence(steps_max: usize) -> impl Strategy<Value = Sequence> {
@@ -43,7 +60,7 @@ pub fn sequence(steps_max: usize) -> impl Strategy<Value = Sequence> {
 fn plan() -> impl Strategy<Value = Plan> {
     let index = 0..SLOTS.len();
     let stale = prop::bool::weighted(0.03);
-    (0_u8..25, index.clone(), index.clone(), index, 0_u8..8, stale).prop_map(
+    (0_u8..29, index.clone(), index.clone(), index, 0_u8..8, stale).prop_map(
         |(verb, who, peer, third, limit, stale)| Plan { verb, who, peer, third, limit, stale },
     )
 }
@@ -63,7 +80,7 @@ impl Plan {
             Some(_) if self.verb == 1 => Op::Signal(who),
             Some(_) => return None,
         };
-        Some(Step { op, expires: false, repeats: false })
+        Some(Step::of(op))
     }
 
     fn call(self, machine: &Machine, who: Slot, slot: impl Fn(usize) -> Slot, number: i32) -> Step {
@@ -87,7 +104,12 @@ impl Plan {
             },
             20..=22 => Call::Notify { dst },
             23 => Call::Wakeup { dst },
-            _ => Call::AwaitUnbind { dst },
+            24 => Call::AwaitUnbind { dst },
+            verb => {
+                // Numbers of their own in the sequence, with the codes in all bits.
+                let value = u64::from(number.unsigned_abs()) << 8;
+                Call::Pulse { dst, pulse: (verb ^ number.to_le_bytes()[0] << 3, value) }
+            }
         };
         let (limit, expires) = match self.limit {
             0 => (Limit::NoWait, false),
@@ -95,8 +117,21 @@ impl Plan {
             2 => (Limit::Bounded, false),
             _ => (Limit::Forever, false),
         };
-        Step { op: Op::Call { who, call, limit }, expires, repeats: self.verb == 22 }
+        let times = match self.verb {
+            22 | 26 => 2,
+            // The last one finds a full queue, if the receiver does not wait. A receiver that waits
+            // takes the first one at any time.
+            27 | 28 if machine.state(dst.slot()).is_some_and(is_receiving) => PULSES_MAX,
+            27 => PULSES_MAX - 1,
+            28 => PULSES_MAX + 1,
+            _ => 1,
+        };
+        Step { op: Op::Call { who, call, limit }, expires, times }
     }
+}
+
+fn is_receiving(state: State) -> bool {
+    matches!(state, State::Receiving { .. })
 }
 
 /// An endpoint that awaits the answer of `server`: most replies go to one.

@@ -1,6 +1,7 @@
 //! One real endpoint: a thread that takes orders and reports the end of each.
 
-use m3ipc::{Address, Code, Endpoint, Message, Slot, Timeout, Vm, WaitStrategy};
+use super::plan::call_at;
+use m3ipc::{Address, Code, Endpoint, Message, Pulse, Slot, Timeout, Vm, WaitStrategy};
 use m3ipc_model::rendezvous::{Call, Completion, Fate, Source};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -8,9 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 #[derive(Debug)]
 pub enum Order {
     Bind,
-    Call(Call, Timeout),
-    /// The same call twice, which gets one report.
-    Twice(Call, Timeout),
+    /// A call, or so many in a row, which get the report of the last one.
+    Call(Call, Timeout, usize),
     Leave,
 }
 
@@ -46,17 +46,17 @@ fn work(vm: &Vm, slot: Slot, inbox: &Receiver<Order>, reports: &Sender<(Slot, Re
     while let Ok(order) = inbox.recv() {
         let report = match (order, &mut endpoint) {
             (Order::Bind, _) => Report::Bound(bind(vm, slot, &mut endpoint)),
-            (order @ (Order::Call(call, limit) | Order::Twice(call, limit)), Some(bound)) => {
+            (Order::Call(call, limit, times), Some(bound)) => {
                 let mut ended = call_on(bound, slot, call, limit);
-                if matches!(order, Order::Twice(..)) {
-                    ended = call_on(bound, slot, call, limit);
+                for place in 1..times {
+                    ended = call_on(bound, slot, call_at(call, place), limit);
                 }
                 if !bound.is_bound() {
                     endpoint = None;
                 }
                 Report::Ended(ended)
             }
-            (Order::Call(..) | Order::Twice(..), None) => Report::Ended(error(slot, Code::NotBind)),
+            (Order::Call(..), None) => Report::Ended(error(slot, Code::NotBind)),
             (Order::Leave, _) => {
                 endpoint = None;
                 Report::Left
@@ -109,6 +109,9 @@ fn call_on(endpoint: &mut Endpoint, who: Slot, call: Call, limit: Timeout) -> Co
             .map(|long| got(long.message))
             .map_err(|error| error.code()),
         Call::Notify { dst } => endpoint.notify(dst).map(|()| None).map_err(|error| error.code()),
+        Call::Pulse { dst, pulse: (code, value) } => {
+            endpoint.pulse(dst, Pulse { code, value }).map(|()| None).map_err(|error| error.code())
+        }
         Call::Relay { client, dst } => {
             endpoint.relay(client, dst).map(|()| None).map_err(|error| error.code())
         }

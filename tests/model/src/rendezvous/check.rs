@@ -23,11 +23,11 @@ pub enum Violation {
         /// The receiver.
         receiver: Address,
     },
-    /// An endpoint waits although its pending notification would end the wait.
+    /// An endpoint waits although its pending notification or pulse would end the wait.
     NotificationMissed(Address),
     /// An endpoint waits in receive(ANY) although it has a remembered wakeup.
     WakeupMissed(Address),
-    /// The source of a pending notification does not live.
+    /// The source of a pending notification or pulse does not live.
     NotifiedByDead(Address),
     /// A cycle of waiting endpoints.
     Cycle(Vec<Address>),
@@ -50,8 +50,8 @@ impl Machine {
             if let Some(sender) = self.first_sender(who, state) {
                 return Err(Violation::Missed { sender, receiver: who });
             }
-            for slot in &endpoint.notified {
-                match self.address(*slot) {
+            for slot in endpoint.notifying() {
+                match self.address(slot) {
                     None => return Err(Violation::NotifiedByDead(who)),
                     Some(source) if state.takes_notification(source) => {
                         return Err(Violation::NotificationMissed(who));

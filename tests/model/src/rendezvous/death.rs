@@ -8,7 +8,7 @@ use super::op::{Completion, Fate, Limit, Source};
 impl Machine {
     /// The contract, death of an endpoint X, in this order:
     /// 1. Senders queued to X get -109.
-    /// 2. The pending notifications of X at other endpoints are erased.
+    /// 2. The pending notifications and pulses of X at other endpoints are erased.
     /// 3. Receivers from X alone, and clients that await its answer, get -108.
     /// 4. Waiters in wait4unbind get 0.
     ///
@@ -27,6 +27,9 @@ impl Machine {
         }
         for endpoint in self.endpoints.values_mut() {
             endpoint.notified.remove(&slot);
+            if self.fault != Fault::PulsesOfTheDead {
+                endpoint.pulses.remove(&slot);
+            }
         }
         if self.fault != Fault::ReceiversForgotten {
             self.end_receivers(dead);

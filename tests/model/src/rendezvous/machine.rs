@@ -1,6 +1,6 @@
 //! The machine: the endpoints of a VM, their states, and the dispatch of a step.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use m3ipc_abi::{Address, Code, Message, Slot, VmLimits};
 
@@ -59,6 +59,8 @@ pub(super) struct Endpoint {
     pub(super) limit: Limit,
     /// The slots whose notifications are pending.
     pub(super) notified: BTreeSet<Slot>,
+    /// The pulses of each slot that were not taken, the first one first.
+    pub(super) pulses: BTreeMap<Slot, VecDeque<(u8, u64)>>,
     /// Whether a wakeup is remembered for the next receive(ANY).
     pub(super) woken: bool,
 }
@@ -79,6 +81,12 @@ pub enum Fault {
     CycleLetIn,
     /// A bind reuses the generation of the slot's last holder.
     GenerationKept,
+    /// A full queue takes a pulse without an error, and loses it.
+    PulseLost,
+    /// A receive takes the latest pulse of a peer first.
+    PulsesReversed,
+    /// Pulses stay when their sender dies.
+    PulsesOfTheDead,
 }
 
 /// One VM.
@@ -130,6 +138,13 @@ impl Machine {
         self.endpoints.get(&slot).map(|endpoint| endpoint.state)
     }
 
+    /// The pulses that an endpoint has not taken, of all peers together.
+    #[must_use]
+    pub fn pending_pulses(&self, slot: Slot) -> usize {
+        let pulses = self.endpoints.get(&slot).map(|endpoint| endpoint.pulses.values());
+        pulses.into_iter().flatten().map(VecDeque::len).sum()
+    }
+
     /// Applies one step, and returns the calls that ended by it, in the order of their ends.
     ///
     /// Order of checks: the caller is not bound -310; it is in a call already -106; then those of
@@ -160,8 +175,15 @@ impl Machine {
             last => Address::next_life(slot, last),
         };
         self.latest.insert(slot, address);
-        let (state, limit, notified) = (State::Running, Limit::Forever, BTreeSet::new());
-        self.endpoints.insert(slot, Endpoint { address, state, limit, notified, woken: false });
+        let endpoint = Endpoint {
+            address,
+            state: State::Running,
+            limit: Limit::Forever,
+            notified: BTreeSet::new(),
+            pulses: BTreeMap::new(),
+            woken: false,
+        };
+        self.endpoints.insert(slot, endpoint);
     }
 
     fn call(&mut self, who: Slot, call: Call, limit: Limit) {
@@ -179,6 +201,7 @@ impl Machine {
             Call::Receive { src } => self.receive(me, src, false),
             Call::Rcvrqst => self.receive(me, Source::Any, true),
             Call::Notify { dst } => self.notify(me, dst),
+            Call::Pulse { dst, pulse } => self.pulse(me, dst, pulse),
             Call::Reply { dst, message } => self.reply(me, dst, message),
             Call::Relay { client, dst } => self.relay(me, client, dst),
             Call::Wakeup { dst } => self.wakeup(me, dst),

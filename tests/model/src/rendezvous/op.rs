@@ -51,6 +51,13 @@ pub enum Call {
         /// The destination.
         dst: Address,
     },
+    /// A pulse.
+    Pulse {
+        /// The destination.
+        dst: Address,
+        /// Its code and its value.
+        pulse: (u8, u64),
+    },
     /// `reply`.
     Reply {
         /// The client.

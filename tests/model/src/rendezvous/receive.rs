@@ -1,8 +1,10 @@
 //! `receive` and `rcvrqst`: which message they take, and in which order.
 
+use std::collections::BTreeSet;
+
 use m3ipc_abi::{Address, Code, Message, Slot};
 
-use super::machine::{Fault, Machine, State};
+use super::machine::{Endpoint, Fault, Machine, State};
 use super::op::{Completion, Fate, Limit, Source};
 
 impl State {
@@ -29,6 +31,16 @@ impl State {
     }
 }
 
+impl Endpoint {
+    /// The slots whose notification or pulse is pending, the lowest first.
+    pub(super) fn notifying(&self) -> impl Iterator<Item = Slot> {
+        let with_pulses = self.pulses.iter().filter(|(_, pulses)| !pulses.is_empty());
+        let mut slots: BTreeSet<Slot> = with_pulses.map(|(slot, _)| *slot).collect();
+        slots.extend(&self.notified);
+        slots.into_iter()
+    }
+}
+
 impl Source {
     fn fits(self, source: Address) -> bool {
         match self {
@@ -39,8 +51,9 @@ impl Source {
 }
 
 impl Machine {
-    /// The contract, in this order: a remembered wakeup (ANY only); notifications, lowest slot
-    /// first, one per call; messages in order of arrival. A dead source at entry gives -108.
+    /// The contract, in this order: a remembered wakeup (ANY only); notifications and pulses, the
+    /// lowest slot first, one per call, of a peer its notification before its pulses; messages in
+    /// order of arrival. A dead source at entry gives -108.
     pub(super) fn receive(&mut self, me: Address, src: Source, requests_only: bool) {
         if let Source::From(source) = src
             && let Err(code) = self.check_peer(me, source, Code::SrcDied)
@@ -52,8 +65,11 @@ impl Machine {
         }
         let waiting = State::Receiving { src, requests_only, stamp: self.now() };
         if let Some(source) = self.first_notification(me, waiting) {
-            self.living(me).notified.remove(&source.slot());
-            return self.hand_over(me, notification(source));
+            let message = match self.living(me).notified.remove(&source.slot()) {
+                true => Some(notification(source)),
+                false => self.take_pulse(me, source),
+            };
+            return self.hand_over(me, message.expect("this source has one of them"));
         }
         if let Some(sender) = self.first_sender(me, waiting) {
             return self.take(me, sender);
@@ -67,18 +83,16 @@ impl Machine {
         self.living(me).state = waiting;
     }
 
-    /// The pending notification of the lowest slot: tasks come before processes.
+    /// The lowest slot with a notification or a pulse: tasks come before processes.
     fn first_notification(&self, me: Address, waiting: State) -> Option<Address> {
-        let notified = &self.endpoints.get(&me.slot())?.notified;
-        notified
-            .iter()
-            .filter_map(|slot| self.address(*slot))
-            .find(|source| waiting.takes_notification(*source))
+        let endpoint = self.endpoints.get(&me.slot())?;
+        let mut sources = endpoint.notifying().filter_map(|slot| self.address(slot));
+        sources.find(|source| waiting.takes_notification(*source))
     }
 
     /// The sender of the message that arrived first.
     pub(super) fn first_sender(&self, me: Address, waiting: State) -> Option<Address> {
-        let arrival = |(slot, endpoint): (&Slot, &super::machine::Endpoint)| match endpoint.state {
+        let arrival = |(slot, endpoint): (&Slot, &Endpoint)| match endpoint.state {
             State::Sending { dst, sendrec, stamp, .. }
                 if dst == me && waiting.takes_message(endpoint.address, sendrec) =>
             {

@@ -1,6 +1,10 @@
 //! A ledger of every message: no loss, no duplicate, no wrong report.
+//!
+//! A pulse that was accepted is taken once, in its order, or its sender or its receiver dies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+use m3ipc_abi::PULSE_MESSAGE;
 
 use super::*;
 
@@ -20,6 +24,8 @@ pub(super) struct Ledger {
     /// The message of each endpoint's open call.
     open: BTreeMap<Slot, i32>,
     latest: BTreeMap<Slot, Address>,
+    /// The pulses of a sender for a receiver that were accepted and not taken.
+    pulses: BTreeMap<(Slot, Slot), VecDeque<u64>>,
 }
 
 impl Ledger {
@@ -43,11 +49,24 @@ impl Ledger {
         }
         let ended = machine.step(op);
         self.record_relay(op, &ended);
+        if let Op::Call { who, call: Call::Pulse { dst, pulse: (_, value) }, .. } = op
+            && ended.contains(&Completion::done(who))
+        {
+            self.pulses.entry((who, dst.slot())).or_default().push_back(value);
+        }
         for completion in ended {
             self.record(completion)?;
         }
         if let Op::Kill(slot) | Op::Unbind(slot) = op {
             self.open.remove(&slot);
+            self.pulses.retain(|(from, to), _| *from != slot && *to != slot);
+        }
+        for (_, to) in self.pulses.keys() {
+            let wanted: usize =
+                self.pulses.iter().filter(|(pair, _)| pair.1 == *to).map(|(_, it)| it.len()).sum();
+            if machine.pending_pulses(*to) != wanted {
+                return Err(format!("{wanted} pulses wait for {to}, not as many as were accepted"));
+            }
         }
         if let Op::Bind(slot) = op
             && was_free
@@ -68,6 +87,14 @@ impl Ledger {
 
     fn record(&mut self, completion: Completion) -> Result<(), String> {
         if let Ok(Some(message)) = completion.result
+            && message.m_type == PULSE_MESSAGE
+        {
+            let queue = self.pulses.get_mut(&(message.source.slot(), completion.who));
+            let next = queue.and_then(VecDeque::pop_front);
+            if next != Some(message.long(1).cast_unsigned()) {
+                return Err(format!("{next:?} is the next pulse, not {message:?}"));
+            }
+        } else if let Ok(Some(message)) = completion.result
             && !message.is_notification()
         {
             let sent = self.sent.get_mut(&message.word(0)).ok_or("a message without a sender")?;

@@ -23,12 +23,16 @@ struct Plan {
 fn plan() -> impl Strategy<Value = Plan> {
     let index = 0..SLOTS.len();
     let stale = proptest::bool::weighted(0.05);
-    (0_u8..24, index.clone(), index.clone(), index, 0_u8..4, stale).prop_map(
+    (0_u8..36, index.clone(), index.clone(), index, 0_u8..4, stale).prop_map(
         |(verb, who, peer, third, limit, stale)| Plan { verb, who, peer, third, limit, stale },
     )
 }
 
-fn resolve(machine: &Machine, plan: Plan, number: i32) -> Op {
+fn resolve(machine: &Machine, mut plan: Plan, number: i32) -> Op {
+    if plan.verb > 27 {
+        // Pulses of one pair, so that its queue gets full.
+        (plan.who, plan.peer) = (4, 5);
+    }
     let who = SLOTS[plan.who];
     let address = |index: usize| {
         let slot = SLOTS[index];
@@ -52,7 +56,8 @@ fn resolve(machine: &Machine, plan: Plan, number: i32) -> Op {
         20 => Call::Relay { client: dst, dst: address(plan.third) },
         21 => Call::Notify { dst },
         22 => Call::Wakeup { dst },
-        _ => Call::AwaitUnbind { dst },
+        23 => Call::AwaitUnbind { dst },
+        _ => Call::Pulse { dst, pulse: (plan.limit, number.unsigned_abs().into()) },
     };
     let limit =
         [Limit::NoWait, Limit::Bounded, Limit::Forever, Limit::Forever][usize::from(plan.limit)];
@@ -101,6 +106,9 @@ fn each_planted_fault_is_noticed() {
         Fault::WrongFate,
         Fault::CycleLetIn,
         Fault::GenerationKept,
+        Fault::PulseLost,
+        Fault::PulsesReversed,
+        Fault::PulsesOfTheDead,
     ];
     for fault in faults {
         let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };

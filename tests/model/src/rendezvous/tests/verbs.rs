@@ -3,6 +3,7 @@
 use m3ipc_abi::{ANY, SELF};
 
 use super::*;
+use crate::rendezvous::PULSES_MAX;
 use crate::rendezvous::receive::notification;
 
 #[test]
@@ -160,6 +161,30 @@ fn checks_come_in_the_order_of_the_contract() {
     assert_eq!(codes(fixture.call(a, send(b, 1))), Code::Endpoint);
     fixture.call(next, RECEIVE_ANY);
     assert_eq!(codes(fixture.call(next, send(a, 1))), Code::NotReady);
+}
+
+#[test]
+fn pulses_queue_up_to_their_bound_and_come_after_the_notification_of_their_sender() {
+    let (mut fixture, [a, b, c]) = Fixture::of([30, 31, 32]);
+    let pulse = |value| Call::Pulse { dst: c, pulse: (7, value) };
+    let taken = |source, value| [got(c, Message::pulse(source, 7, value, 1))];
+    for value in 0..PULSES_MAX as u64 {
+        assert_eq!(fixture.call(a, pulse(value)), [done(a)]);
+    }
+    assert_eq!(fixture.call(a, pulse(99)), [failed(a, Code::Again)]);
+    assert_eq!(fixture.call(b, pulse(100)), [done(b)], "each pair has a queue of its own");
+    fixture.call(a, Call::Notify { dst: c });
+    assert_eq!(fixture.call(c, receive(b)), taken(b, 100));
+    let notified = Message::notification(a, 0, 0, 0);
+    assert_eq!(fixture.call(c, RECEIVE_ANY), [got(c, notified)]);
+    for value in 0..PULSES_MAX as u64 {
+        assert_eq!(fixture.call(c, RECEIVE_ANY), taken(a, value));
+    }
+    fixture.call(c, Call::Rcvrqst);
+    assert_eq!(fixture.call(b, pulse(1)), [taken(b, 1)[0], done(b)]);
+    fixture.call(b, pulse(2));
+    fixture.step(Op::Kill(b.slot()));
+    assert_eq!(fixture.limited(c, RECEIVE_ANY, Limit::NoWait), [failed(c, Code::Again)]);
 }
 
 #[test]
