@@ -36,6 +36,7 @@ void one_unused_fork(void), one_unused_vfork(void), one_unused_spawn(void), two_
 void one_inherited_vfork(void), one_inherited_spawn(void), two_inherited(void);
 void one_limit_strict(void), one_limit_filter(void), one_limit_loop(void), two_limit(void),
     one_limit_exec(void);
+WATCHES(limit_fork); WATCHES(limit_polls); WATCHES(limit_vectors);
 BOTH(limit_own); BOTH(limit_locked); BOTH(limit_vfork); BOTH(room); BOTH(room_all);
 BOTH(words); BOTH(room_reset); BOTH(room_signal);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
@@ -48,8 +49,10 @@ BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error); BOTH(odd_full)
 BOTH(odd_rights);
 BOTH(unseen_backtrace); BOTH(unseen_file); BOTH(unseen_submit); BOTH(unseen_option);
 BOTH(unseen_clone); BOTH(unseen_number); BOTH(unseen_daemon); BOTH(unseen_null);
+BOTH(unseen_pidfd); BOTH(unseen_block);
 BOTH(unseen_terminal); BOTH(unseen_apart); BOTH(unseen_apart_number);
 BOTH(unseen_both); BOTH(unseen_stack); BOTH(unseen_jump);
+void one_unseen_pidfd_spawn(void);
 void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
 BOTH(rare_zero_copy); BOTH(rare_control); BOTH(rare_many); BOTH(rare_numbers);
 BOTH(rare_quick_exit);
@@ -93,6 +96,7 @@ const struct made cases[] = {
     { "limit_fresh_filter", one_limit_filter, two_limit, 1 },
     { "limit_own", one_limit_own, two_limit_own, 1 },
     CASE(limit_vfork), CASE(limit_locked),
+    WATCH(limit_fork), WATCH(limit_polls), WATCH(limit_vectors),
     { "limit_exec", one_limit_exec, two_exec, 0 },
     CASE(room), CASE(room_all), CASE(room_reset), CASE(room_signal), CASE(words),
     CASE(passed), CASE(stdio), CASE(range), CASE(threads), CASE(readers), CASE(handler),
@@ -136,7 +140,8 @@ const struct made cases[] = {
     CASE(unseen_terminal), CASE(unseen_apart), CASE(unseen_apart_number), CASE(unseen_both),
     CASE(unseen_stack),
     { "unseen_stack_new", one_unseen_stack, two_unseen_stack, 1 },
-    CASE(unseen_jump),
+    CASE(unseen_jump), CASE(unseen_pidfd), CASE(unseen_block),
+    { "unseen_pidfd_spawn", one_unseen_pidfd_spawn, two_exec, 0 },
     CASE(rare_zero_copy), CASE(rare_control), CASE(rare_many), CASE(rare_numbers),
     CASE(rare_quick_exit),
     { NULL, NULL, NULL, 0 },

@@ -284,3 +284,88 @@ void two_limit_vfork(void)
     }
     DO(read(fd, bytes, 10));
 }
+
+/* Forbids the calls that the library makes for a ring. fork, the log and waits are allowed. */
+static void limit_library(void)
+{
+    static const int others[] = { SYS_madvise, SYS_kill, SYS_getsockopt, SYS_setsockopt,
+        SYS_sendmsg, SYS_recvmsg, SYS_recvfrom, SYS_ppoll, SYS_eventfd2, SYS_fcntl,
+        SYS_readlinkat, SYS_openat, SYS_rt_sigprocmask, SYS_sched_yield };
+    struct sock_fprog filter
+        = filter_of(others, 14, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    DO(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    DO(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+}
+
+/* Lets the other side write to an event loop that is awake, then limits the process. */
+static int set_with_bytes(void)
+{
+    int set = idle_set(EPOLLIN);
+    /* The other side does nothing after the write that this side could learn from the kernel, so
+     * the bytes have no wakeup byte. */
+    far_later(0, 0, "0123456789");
+    until_bytes(fd, 10);
+    limit_library();
+    return set;
+}
+
+/* A child by fork of a process that has limited itself waits in its parent's event loop. */
+void two_limit_fork(void)
+{
+    int set = set_with_bytes();
+    CHILD {
+        WAIT(set, -1);
+        GET(read(fd, bytes, 4));
+        WAIT(set, -1);
+        GET(read(fd, bytes, 100));
+        WAIT(set, 0);
+    }
+    WAIT(set, 0);
+    far_write(0, "later");
+    WAIT(set, -1);
+    GET(read(fd, bytes, 100));
+}
+
+/* Other waits than the one that the bytes were for. */
+void two_limit_polls(void)
+{
+    fd_set reads;
+    int set = set_with_bytes(), late = epoll_create1(0);
+    struct pollfd both[2] = { { set, POLLIN, 0 }, { fd, POLLIN, 0 } };
+    DO(poll(both, 2, -1));
+    say("%#x %#x", both[0].revents, both[1].revents);
+    FD_ZERO(&reads);
+    FD_SET(fd, &reads);
+    DO(select(fd + 1, &reads, NULL, NULL, NULL));
+    watch(late, EPOLL_CTL_ADD, fd, EPOLLIN, 2);
+    WAIT(late, -1);
+    GET(read(fd, bytes, 4));
+    watch(set, EPOLL_CTL_MOD, fd, EPOLLIN, 3);
+    WAIT(set, -1);
+    watch(set, EPOLL_CTL_DEL, fd, 0, 0);
+    WAIT(set, 0);
+    DO(poll(both + 1, 1, -1));
+    GET(read(fd, bytes, 100));
+    DO(poll(both, 2, 0));
+    WAIT(late, 0);
+    far_write(0, "later");
+    DO(poll(both + 1, 1, -1));
+    WAIT(late, -1);
+    GET(read(fd, bytes, 100));
+}
+
+/* The library has seen no address of this list before. */
+void two_limit_vectors(void)
+{
+    static struct iovec parts[1024] __attribute__((aligned(8192)));
+    static char room[16];
+    parts[700] = (struct iovec) { room, 4 };
+    parts[701] = (struct iovec) { room + 4, 12 };
+    set_with_bytes();
+    DO(readv(fd, parts + 700, 2));
+    say("%.10s", room);
+    far_write(0, "later");
+    DO(poll(&(struct pollfd) { fd, POLLIN, 0 }, 1, -1));
+    DO(readv(fd, parts + 700, 2));
+    say("%.5s", room);
+}

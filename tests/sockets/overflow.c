@@ -1,10 +1,11 @@
 /* Two processes with one connection, on which one side sends to a receiver that is slow.
  *
- *   overflow tcp|unix overflows|fits|mixed DIRECTORY
+ *   overflow tcp|unix overflows|fits|mixed|long DIRECTORY
  *
  * overflows   each message is larger than the ring
  * fits        each message fits the ring
  * mixed       many small messages before each large one
+ * long        small messages alone
  *
  * The receiver checks each byte. The program writes the file `sent` and waits for the file `end`.
  */
@@ -18,7 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LARGE = 200000, FITTING = 20000, SMALL = 100, SMALL_COUNT = 1000, ROUNDS = 40 };
+enum { LARGE = 200000, FITTING = 20000, SMALL = 100, SMALL_COUNT = 1000, ROUNDS = 40,
+    LONG_COUNT = 3000 };
 enum { SLOW_US = 5000, STEP_US = 10000, STEPS = 6000 };
 
 static const char *folder;
@@ -104,8 +106,11 @@ static void talk(int sends, const char *pattern)
 {
     int mixed = !strcmp(pattern, "mixed");
     size_t size = strcmp(pattern, "fits") ? LARGE : FITTING;
-    for (int i = 0; i < SMALL_COUNT; i++)
+    int is_long = !strcmp(pattern, "long");
+    for (int i = 0; i < (is_long ? LONG_COUNT : SMALL_COUNT); i++)
         trip(sends, SMALL);
+    if (is_long)
+        return;
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; mixed && i < SMALL_COUNT; i++)
             trip(sends, SMALL);

@@ -209,6 +209,21 @@ rest() {
     fi
 }
 
+# A connection whose directions rest again leaves its rings for good: `leaves KIND POLICY PINS`.
+leaves() {
+    overflow "$1" long "$2" no-gain
+    pins=$(counter "$work/counters" 30)
+    if [ $code -ne 0 ]; then
+        fail "leaves $1 $2 ended with $code" "$work/error"
+    elif [ "$pins" -ne "$3" ] || [ "$shown" -ne "$3" ]; then
+        fail "leaves $1 $2: $pins pins, $shown rows" "$work/error"
+    elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
+        fail "leaves $1 $2: no byte went through a ring"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 # Of many connections, all bytes go through rings after the first few, and each takes 12 KiB: a page
 # of words and a page for each ring.
 crowd() {
@@ -249,6 +264,8 @@ for kind in $([ $# -gt 0 ] || echo tcp unix); do
     bulk $kind mixed 0
     rest $kind rests 2
     rest $kind stays 0
+    leaves $kind rests 2
+    leaves $kind stays 0
 done
 [ $# -gt 0 ] || frees_memory
 for kind in $([ $# -gt 0 ] || echo tcp unix); do

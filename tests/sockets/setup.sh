@@ -27,8 +27,9 @@ export M3_RUNTIME_DIR TMPDIR
 mkdir -m 700 "$work/run"
 
 # A counter of a file of counters, by its index. Index 0 counts the bytes through rings, 4 the
-# overflows, 28 and 29 the pins with the reasons `bulk` and `wakeups`. The first 13 have a row for
-# each of 16 CPUs: the first row with the pins behind it, the others from byte 896 on.
+# overflows, 28, 29 and 30 the pins with the reasons `bulk`, `wakeups` and `no-gain`. The first 13
+# have a row for each of 16 CPUs: the first row with the pins behind it, the others from byte 896
+# on.
 counter() {
     od -An -v -t u8 -w8 "$1" | awk -v at="$2" '
         NR == 66 + at || (at < 13 && NR > 112 && NR <= 352 && (NR - 113) % 16 == at) { sum += $1 }

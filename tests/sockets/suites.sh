@@ -10,6 +10,8 @@
 # libuv (needs cmake) and node come with Debian's source packages, tokio's with its crate:
 # suites/fetch.sh fetches them once into the directory SUITES (target/suites). grpcio is from PyPI.
 #
+# PART=28-40 runs the 28th to the 40th unit of each suite that has units.
+#
 # Both ends in many suites are one process: the test switch `same-process` upgrades them.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -123,6 +125,7 @@ settle() {
 units() {
     suite=$1 least=$2 run=$3
     shift 3
+    [ -z "${PART-}" ] || set -- $(printf '%s\n' "$@" | sed -n "${PART%-*},${PART#*-}p")
     begin
     for unit in "$@"; do
         "$run" native "$unit" 2>>"$work/error.native" >>"$work/native"

@@ -3,8 +3,11 @@
  * or where a rare call does.
  */
 #include "sets.h"
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <linux/aio_abi.h>
+#include <linux/nbd.h>
+#include <spawn.h>
 #include <sys/syscall.h>
 
 #define SIZE 3000
@@ -276,4 +279,50 @@ void one_unseen_inherited(void)
         one_inherits(SOL_SOCKET, PASS_PIDFD);
     else
         one_inherits(IPPROTO_TCP, TCP_INQ);
+}
+
+/* The C library makes the child itself, from version 2.39 on. */
+void one_unseen_pidfd_spawn(void)
+{
+    extern char **environ;
+    int (*spawn)(int *, const char *, const posix_spawn_file_actions_t *,
+        const posix_spawnattr_t *, char *const *, char *const *);
+    int held = -1;
+    siginfo_t end = { 0 };
+    *(void **)&spawn = dlsym(RTLD_DEFAULT, "pidfd_spawn");
+    if (!spawn)
+        leave_out("the C library has no pidfd_spawn");
+    DO(write(fd, "before exec", 11));
+    char **words = resume("talk", fd);
+    DO(spawn(&held, words[0], NULL, NULL, words, environ));
+    DO(waitid(P_PIDFD, held, &end, WEXITED));
+    say("the program ended with %d", end.si_status);
+    DO(write(fd, "parent again", 12));
+    await_next();
+    GET(read(fd, bytes, 100));
+    DO(close(fd));
+}
+
+/* A network block device takes the socket, and the kernel moves its bytes from then on. */
+void one_unseen_block(void)
+{
+    int device = open("/dev/nbd0", O_RDWR);
+    if (device < 0)
+        leave_out("there is no network block device");
+    DO(ioctl(device, NBD_SET_SOCK, fd));
+    allow_next();
+    DO(write(fd, "after", 5));
+    DO(ioctl(device, NBD_CLEAR_SOCK));
+    close(device);
+    DO(close(fd));
+}
+
+void two_unseen_block(void)
+{
+    char text[16] = "";
+    await_next();
+    /* The kernel's bytes, as a program without the library finds them. */
+    until_ready(fd, POLLIN);
+    DO(syscall(SYS_read, fd, text, 5L));
+    DO(read(fd, bytes, 10));
 }

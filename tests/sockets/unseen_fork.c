@@ -79,6 +79,23 @@ void two_unseen_number(void)
     end_of(child);
 }
 
+/* A child that its parent holds by a descriptor. */
+ASKS(unseen_pidfd)
+void two_unseen_pidfd(void)
+{
+    int set = loop_set(), held = -1;
+    /* clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls */
+    unsigned long long words[8] = { CLONE_PIDFD, (unsigned long)&held, 0, 0, SIGCHLD };
+    siginfo_t end = { 0 };
+    pid_t child = (pid_t)syscall(SYS_clone3, words, sizeof words);
+    if (child == 0)
+        answer(&set);
+    until_ready(held, POLLIN);
+    DO(waitid(P_PIDFD, held, &end, WEXITED));
+    say("the child ended with %d", end.si_status);
+    close(held);
+}
+
 ASKS(unseen_daemon)
 void two_unseen_daemon(void)
 {

@@ -108,7 +108,7 @@ pub fn opened_socket(fd: RawFd, kind: i32) {
 /// A new epoll set.
 pub fn opened_epoll(fd: RawFd) {
     if fd >= 0 {
-        let is_ours = policy::is_on() && !vfork::in_child();
+        let is_ours = (policy::is_on() || limits::has_left()) && !vfork::in_child();
         opened(fd, if is_ours { sets::open() } else { Entry::Plain });
     }
 }
@@ -286,12 +286,13 @@ pub fn controlling(fd: RawFd, command: i32, argument: usize) -> bool {
 /// An `ioctl` before its real call. `Some` gives the number of bytes that `FIONREAD` or `TIOCOUTQ`
 /// must return.
 #[must_use]
-pub fn device_control(fd: RawFd, request: usize) -> Option<i32> {
+pub fn device_control(fd: RawFd, request: usize, argument: usize) -> Option<i32> {
     const FIONREAD: usize = 0x541b;
     const TIOCOUTQ: usize = 0x5411;
     const FIOASYNC: usize = 0x5452;
     const FIOSETOWN: usize = 0x8901;
     const SIOCSPGRP: usize = 0x8902;
+    const NBD_SET_SOCK: usize = 0xab00;
     // Requests have 32 bits; some callers extend them with their sign.
     match request & 0xffff_ffff {
         FIONREAD => {
@@ -302,6 +303,13 @@ pub fn device_control(fd: RawFd, request: usize) -> Option<i32> {
             let unread = sockets::known(fd)?.unread_bytes().filter(|bytes| *bytes > 0)?;
             let queued = usize::try_from(ioctl_number(fd, libc::TIOCOUTQ).ok()?).ok()?;
             Some(i32::try_from(unread + queued).unwrap_or(i32::MAX))
+        }
+        // A network block device moves the bytes of the socket from now on.
+        NBD_SET_SOCK => {
+            if let Ok(given) = RawFd::try_from(argument) {
+                sockets::pin_found(given, PinReason::Passed);
+            }
+            None
         }
         FIOASYNC | FIOSETOWN | SIOCSPGRP => {
             sockets::pin_found(fd, PinReason::Asynchronous);

@@ -36,11 +36,14 @@ pub enum PinReason {
     Bulk,
     /// Most messages of one direction needed a wakeup byte. The direction returns to its ring.
     Wakeups,
+    /// Both directions rest again and again, and no spin finds their messages: the ring gains
+    /// nothing.
+    NoGain,
 }
 
 impl PinReason {
     /// All reasons, with the names that people and scripts read.
-    pub const ALL: [(Self, &'static str); 16] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::Policy, "policy"),
         (Self::Option, "option"),
         (Self::Flag, "flag"),
@@ -57,6 +60,7 @@ impl PinReason {
         (Self::Sandbox, "sandbox"),
         (Self::Bulk, "bulk"),
         (Self::Wakeups, "wakeups"),
+        (Self::NoGain, "no-gain"),
     ];
 
     /// Whether the socket's bytes move unseen from now on, so that other processes with the same

@@ -2,10 +2,11 @@
 //! not.
 //!
 //! A spin that another task interrupts shows itself by a gap between two readings of the clock; so
-//! does a yield to a task that keeps the CPU. From then on no call spins for a while. A sleeping
-//! thread is served at once when its bytes come, before a task that used up its share. Afterwards
-//! the system's count of running tasks says whether the CPUs are still in demand. Where that count
-//! cannot be read, a next gap doubles the while.
+//! does a yield to a task that keeps the CPU. The system's count of running tasks then says whether
+//! the CPUs are in demand: the host of a virtual machine takes a CPU away, too, and a sleep would
+//! not help against that. If they are, no call spins for a while. A sleeping thread is served at
+//! once when its bytes come, before a task that used up its share. Afterwards the count decides
+//! again. Where it cannot be read, each gap counts, and a next gap doubles the while.
 //!
 //! Tasks that run for a short time each leave no such gap: the threads of a proxy between a server
 //! and its clients. So a thread that spins reads the count now and then. Two counts in a row above
@@ -67,9 +68,16 @@ fn goes_on(now_ns: u64) -> bool {
 pub fn note_step(took_ns: u64) -> bool {
     let is_gap = took_ns >= GAP_NS;
     if is_gap {
-        begin(monotonic_ns());
+        note_gap(running());
     }
     is_gap
+}
+
+#[cold]
+fn note_gap(running: Option<u32>) {
+    if running.is_none_or(|running| running > process::cpus()) {
+        begin(monotonic_ns(), running.is_some());
+    }
 }
 
 /// Before a spin that begins now: reads the count of running tasks if that is due. Whether the spin
@@ -91,15 +99,17 @@ fn sample_now(now_ns: u64, due_ns: u64) -> bool {
     let is_in_demand = has_all_cpus() && are_cpus_in_demand();
     let is_on = WAS_IN_DEMAND.swap(is_in_demand, Ordering::Relaxed) && is_in_demand;
     if is_on {
-        begin(now_ns);
+        begin(now_ns, true);
     }
     is_on
 }
 
+/// Begins a while without spins. `is_counted` says that the count of running tasks can be read: it
+/// ends the while in time.
 #[cold]
-fn begin(now_ns: u64) {
+fn begin(now_ns: u64, is_counted: bool) {
     let last_ns = UNTIL_NS.load(Ordering::Relaxed);
-    let span_ns = if now_ns.saturating_sub(last_ns) > QUIET_NS {
+    let span_ns = if is_counted || now_ns.saturating_sub(last_ns) > QUIET_NS {
         SPAN_MIN_NS
     } else {
         (2 * SPAN_NS.load(Ordering::Relaxed)).min(SPAN_MAX_NS)
@@ -129,10 +139,14 @@ fn cpus_in(text: &str) -> Option<u32> {
 
 /// Whether more tasks run than this process has CPUs. `false` where the system does not tell.
 fn are_cpus_in_demand() -> bool {
+    running().is_some_and(|running| running > process::cpus())
+}
+
+/// The system's count of running tasks.
+fn running() -> Option<u32> {
     let mut room = [0_u8; 64];
     let length = File::open(c"/proc/loadavg").map_or(0, |file| file.read(&mut room));
-    let text = core::str::from_utf8(room.get(..length).unwrap_or(&[])).unwrap_or("");
-    running_in(text).is_some_and(|running| running > process::cpus())
+    running_in(core::str::from_utf8(room.get(..length)?).ok()?)
 }
 
 /// Running tasks in `0.20 0.18 0.12 1/80 11206`.
@@ -170,11 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_ends_all_spins_for_a_while_and_further_gaps_for_longer() {
+    fn a_gap_ends_all_spins_for_a_while_where_the_cpus_are_in_demand() {
+        let cpus = process::cpus();
         assert!(!is_on() && !note_step(GAP_NS - 1) && !is_on());
-        assert!(note_step(GAP_NS) && is_on());
-        let first_ns = SPAN_NS.load(Ordering::Relaxed);
-        assert!(note_step(GAP_NS) && SPAN_NS.load(Ordering::Relaxed) == 2 * first_ns);
+        note_gap(Some(cpus));
+        assert!(!is_on(), "nobody wants the CPUs: the host took this one away");
+        for _gap in 0..2 {
+            note_gap(Some(cpus + 1));
+            assert!(is_on() && SPAN_NS.load(Ordering::Relaxed) == SPAN_MIN_NS);
+        }
+        // Where the count cannot be read, the while grows with each gap.
+        note_gap(None);
+        assert_eq!(SPAN_NS.load(Ordering::Relaxed), 2 * SPAN_MIN_NS);
         let until_ns = UNTIL_NS.load(Ordering::Relaxed);
         assert!(goes_on(until_ns - 1));
         // The system may be busy now: then the while goes on.
@@ -183,7 +204,7 @@ mod tests {
         }
         IS_ON.store(false, Ordering::Relaxed);
         let quiet_ns = UNTIL_NS.load(Ordering::Relaxed) + QUIET_NS + 1;
-        begin(quiet_ns);
+        begin(quiet_ns, false);
         assert_eq!(SPAN_NS.load(Ordering::Relaxed), SPAN_MIN_NS);
         IS_ON.store(false, Ordering::Relaxed);
     }

@@ -77,6 +77,16 @@ fn unsignalled(fd: RawFd) -> Option<Socket> {
     socket.has_bytes().then_some(socket)
 }
 
+/// Whether a descriptor has bytes that the kernel does not know, in a process that has limited its
+/// system calls: a socket, or an epoll set that watches one.
+fn has_left(fd: RawFd) -> bool {
+    match descriptors::get(fd) {
+        Entry::EpollSet(number) => sets::has_left(number),
+        Entry::Socket(id) => Socket::new(fd, id).has_unsignalled_at_once() == Some(true),
+        _ => false,
+    }
+}
+
 /// Whether a wait should spin for these descriptors.
 fn may_spin(mut sockets: impl Iterator<Item = Socket>) -> bool {
     // A spin reads files now and then, which a process may have forbidden itself.
@@ -152,6 +162,11 @@ fn poll_once(
     {
         return waited;
     }
+    if limits::has_left()
+        && let Some(waited) = poll_left(fds)
+    {
+        return waited;
+    }
     if !may_sleep || fds.len() > SPUN_MAX || !may_spin(watched(fds)) {
         return Waited::Real(real(fds, RealWait::AsGiven));
     }
@@ -181,6 +196,19 @@ fn poll_rings(fds: &mut [pollfd]) -> Option<Waited> {
         one.revents |= one.events & READABLE;
     }
     Some(Waited::Ready(found))
+}
+
+/// The same in a process that has limited its system calls. The next call asks the kernel, when the
+/// bytes of the rings are taken.
+fn poll_left(fds: &mut [pollfd]) -> Option<Waited> {
+    let is_left = |one: &pollfd| one.events & READABLE != 0 && has_left(one.fd);
+    if !fds.iter().any(is_left) {
+        return None;
+    }
+    for one in fds.iter_mut() {
+        one.revents = if is_left(one) { one.events & READABLE } else { 0 };
+    }
+    Some(Waited::Ready(fds.iter().filter(|one| one.revents != 0).count()))
 }
 
 /// The sets of a select: descriptors to read, to write, and with exceptions.
@@ -240,6 +268,24 @@ impl SelectSets {
     }
 }
 
+impl SelectSets {
+    /// The answer of a process that has limited its system calls, as of [`poll_left`].
+    fn select_left(&mut self) -> Option<Waited> {
+        let asked = *self;
+        if !asked.reads().any(has_left) {
+            return None;
+        }
+        self.sets.iter_mut().flatten().for_each(|set| *set = ready::empty_set());
+        let readable = self.sets[0].as_mut()?;
+        let mut found = 0;
+        for fd in asked.reads().filter(|fd| has_left(*fd)) {
+            ready::insert(readable, fd);
+            found += 1;
+        }
+        Some(Waited::Ready(found))
+    }
+}
+
 /// The time that `select` writes back, in nanoseconds; `None` where it writes nothing: a limit of
 /// zero stays, and the program may have it in memory that it cannot write.
 #[must_use]
@@ -257,6 +303,11 @@ pub fn select(
     if policy::is_on()
         && !vfork::in_child()
         && let Some(waited) = sets.select_rings()
+    {
+        return waited;
+    }
+    if limits::has_left()
+        && let Some(waited) = sets.select_left()
     {
         return waited;
     }

@@ -9,7 +9,9 @@
 //! program inherits; all others are its parent's.
 
 use crate::connection::socket::Socket;
+use crate::epoll::sets;
 use crate::exec::is_inherited;
+use crate::kernel::memory;
 use crate::memory::lock;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, EXAMINED_MAX, Entry};
@@ -34,6 +36,9 @@ pub fn begin() -> bool {
             if let Entry::Socket(id) = descriptors::get(fd) {
                 Socket::new(fd, id).prepare_limited();
             }
+            if !is_empty {
+                limits::note_left();
+            }
             if is_empty && let Entry::Socket(_) = entry {
                 descriptors::set_kept(fd, Entry::Pinned);
             }
@@ -41,6 +46,7 @@ pub fn begin() -> bool {
     }
     if !in_child {
         lock::prepare_quiet();
+        sets::keep_all_marks();
     }
     set(true);
     true
@@ -51,6 +57,7 @@ fn set(on: bool) {
     if vfork::in_child() {
         vfork::set_limited(on);
     } else {
+        memory::set_probing(!on);
         limits::set(on);
     }
 }

@@ -22,7 +22,18 @@ const PROBE: u32 = 32;
 /// Yields of the CPU to a peer that was last seen on the same CPU.
 const YIELDS: u32 = 24;
 
+/// Spins of this process that found what they waited for.
+static HITS: AtomicU32 = AtomicU32::new(0);
+
+/// Spins of this process that found what they waited for, modulo 2^32.
+pub fn hits() -> u32 {
+    HITS.load(Ordering::Relaxed)
+}
+
 fn count(found: bool, took_ns: u64) {
+    if found {
+        HITS.fetch_add(1, Ordering::Relaxed);
+    }
     counters::add(if found { Counter::SpinHits } else { Counter::SpinMisses }, 1);
     if took_ns > 0 {
         counters::add(Counter::SpinNs, took_ns);
@@ -125,6 +136,10 @@ const FRUITLESS_MAX: u32 = 4;
 /// and one wait in so many spins in any case.
 const RETRY: u32 = 1024;
 
+/// A yield that takes so long gave the CPU to another task: that task wants it, and a sleep costs
+/// less than to compete for it.
+const YIELDED_NS: u64 = 4_000;
+
 /// Spins that a wait tries after a connection returned to its ring.
 const RETRIES: u32 = 2;
 /// Connections that returned to their rings.
@@ -196,6 +211,12 @@ impl WaitSpin {
             }
             // The peer may wait for this very CPU. The yield costs little where no thread waits.
             yield_cpu();
+            let before_ns = took_ns;
+            took_ns = monotonic_ns().saturating_sub(start_ns);
+            if took_ns - before_ns >= YIELDED_NS {
+                pressure::note_step(took_ns - before_ns);
+                break found();
+            }
         };
         if hit {
             self.fruitless.store(0, Ordering::Relaxed);

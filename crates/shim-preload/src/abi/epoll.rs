@@ -16,7 +16,7 @@ use m3ipc_shim::epoll::wait::{EpollWait, Sleep, Waited, set_of_wait};
 use m3ipc_shim::event_list::EventList;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::lifecycle;
-use m3ipc_shim::process::{policy, vfork};
+use m3ipc_shim::process::{limits, policy, vfork};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
@@ -43,7 +43,7 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
 ) -> c_int {
     // SAFETY: the program keeps the contract of epoll_ctl(2).
     let result = unsafe { next::epoll_ctl(set, operation, fd, event) };
-    if result != 0 || !policy::is_on() || vfork::in_child() {
+    if result != 0 || !(policy::is_on() || limits::has_left()) || vfork::in_child() {
         return result;
     }
     if operation == libc::EPOLL_CTL_DEL {

@@ -195,7 +195,7 @@ pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: usi
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
-    let readable = lifecycle::device_control(fd, request);
+    let readable = lifecycle::device_control(fd, request, argument);
     // SAFETY: the program keeps the contract of ioctl(2).
     let result = unsafe { next::ioctl(fd, request, argument) };
     if let Some(bytes) = readable

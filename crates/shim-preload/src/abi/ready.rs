@@ -16,14 +16,14 @@ use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::kernel::ready::empty_set;
 use m3ipc_shim::monotonic_ns;
-use m3ipc_shim::process::{policy, vfork};
+use m3ipc_shim::process::{limits, policy, vfork};
 use m3ipc_shim::readiness::{
     RealWait, SelectSets, Waited, poll as poll_sockets, select as select_sockets, time_left_ns,
 };
 
 /// Whether this library may know more than the kernel.
 fn is_on() -> bool {
-    policy::is_on() && !vfork::in_child()
+    (policy::is_on() || limits::has_left()) && !vfork::in_child()
 }
 
 /// The list of a poll; `None` where the kernel must answer alone: the library is off, the kernel

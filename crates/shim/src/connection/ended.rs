@@ -102,7 +102,7 @@ pub fn exit() {
 }
 
 fn remove_at_exit(directory: &UserDirectory, state: &SocketState, fd: RawFd) {
-    let Some(end) = state.joined_end() else { return };
+    let Some(end) = state.paired_end() else { return };
     let half = half_of(end, Direction::Receive);
     let is_empty = !half.has_ring()
         || (half.ring().is_ok_and(|ring| ring.filled == 0) && half.wakeups_in_kernel() == 0);

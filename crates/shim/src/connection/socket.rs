@@ -5,6 +5,7 @@
 
 mod kept;
 mod leave;
+mod no_gain;
 mod past_ring;
 
 use super::address::SocketName;
@@ -198,6 +199,9 @@ impl Socket {
             _ => return Outcome::Kernel,
         }
         let Some(end) = state.end() else { return Outcome::Kernel };
+        if self.leaves_for_good(end) {
+            return Outcome::Kernel;
+        }
         if rest::begin_send(state, &half_of(end, Direction::Send)) {
             return Outcome::Counted(KernelCall::of_pair(self.id, self.generation));
         }

@@ -8,6 +8,7 @@
 //! | FRESH | the socket may get a pair | counted; made by the caller |
 //! | JOINED | the socket has a pair | this library's |
 //! | KERNEL | the socket never gets a pair, or never again | made by the caller |
+//! | LEFT | the socket has a pair, and left its rings for good | made by the caller |
 //!
 //! Most connections end UNSEEN: their calls cost no system call beside the program's own.
 //!
@@ -50,6 +51,8 @@ pub mod phase {
     pub const KERNEL: u32 = 3;
     /// A socket that may get a pair, as far as is known without any question to the kernel.
     pub const UNSEEN: u32 = 4;
+    /// A socket with a pair, whose bytes go through the kernel from now on.
+    pub const LEFT: u32 = 5;
 }
 
 /// The state of one open socket in this process. Threads with sockets of their own share no line.
@@ -388,6 +391,16 @@ impl SocketState {
     #[inline]
     pub(super) fn joined_end(&self) -> Option<PairEnd> {
         if self.phase() == phase::JOINED { self.end() } else { None }
+    }
+
+    /// The end of a socket that has a pair, also where it left its rings.
+    pub(super) fn paired_end(&self) -> Option<PairEnd> {
+        if matches!(self.phase(), phase::JOINED | phase::LEFT) { self.end() } else { None }
+    }
+
+    /// A JOINED socket has left its rings for good.
+    pub(super) fn leave(&self) -> bool {
+        self.advance(phase::JOINED, phase::LEFT)
     }
 
     /// Lets one thread at a time look for the pair; `None` where another thread does, or a signal

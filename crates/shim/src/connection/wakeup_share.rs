@@ -11,8 +11,12 @@
 //! [`REST_MAX`], until its ring has all points for it. A return that does not pay costs about
 //! [`AGAINST`] messages.
 //!
+//! A direction that rests twice in a row, and whose process found few messages by spins meanwhile,
+//! gains nothing: see [`WakeupShare::is_fruitless`].
+//!
 //! The count of wakeup bytes comes from shared memory, and may have any value.
 
+use crate::spin;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Points against the ring, with which a direction rests.
@@ -26,6 +30,8 @@ const REST_MIN: u32 = 1_024;
 const REST_MAX: u32 = 65_536;
 /// Each rest is so many times as long as the last one.
 const REST_FACTOR: u32 = 4;
+/// Spins that found something pay where there was one for so many sends of the rest.
+const SENDS_PER_HIT: u32 = 4;
 
 /// The balance of one direction, and its rest. The sender's lock guards all but the sends that are
 /// left of a rest.
@@ -39,6 +45,10 @@ pub struct WakeupShare {
     left: AtomicU32,
     /// Sends of the last rest; 0 is none.
     last: AtomicU32,
+    /// The spins of this process that had found something when the last rest began.
+    hits: AtomicU32,
+    /// Not 0: the ring gains nothing.
+    fruitless: AtomicU32,
 }
 
 impl WakeupShare {
@@ -49,6 +59,8 @@ impl WakeupShare {
             wakeups: AtomicU64::new(0),
             left: AtomicU32::new(0),
             last: AtomicU32::new(0),
+            hits: AtomicU32::new(0),
+            fruitless: AtomicU32::new(0),
         }
     }
 
@@ -57,6 +69,14 @@ impl WakeupShare {
         self.begin(0);
         self.left.store(0, Ordering::Relaxed);
         self.last.store(0, Ordering::Relaxed);
+        self.fruitless.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the ring gains nothing: the direction rests at least for the second time in a row,
+    /// and the spins of this process did not find messages meanwhile.
+    #[inline]
+    pub(super) fn is_fruitless(&self) -> bool {
+        self.fruitless.load(Ordering::Relaxed) != 0
     }
 
     /// Notes a small message in the ring, after so many wakeup bytes, ever. Whether the direction
@@ -91,6 +111,7 @@ impl WakeupShare {
         self.balance.store(balance, Ordering::Relaxed);
         if balance == -FOR_MAX {
             self.last.store(0, Ordering::Relaxed);
+            self.fruitless.store(0, Ordering::Relaxed);
         }
         let rests = balance >= AGAINST;
         if rests {
@@ -102,6 +123,10 @@ impl WakeupShare {
     #[cold]
     fn begin_rest(&self) {
         let last = self.last.load(Ordering::Relaxed);
+        let hits = spin::hits();
+        let found = hits.wrapping_sub(self.hits.swap(hits, Ordering::Relaxed));
+        let is_fruitless = last != 0 && found < last / SENDS_PER_HIT;
+        self.fruitless.store(u32::from(is_fruitless), Ordering::Relaxed);
         let next =
             if last == 0 { REST_MIN } else { last.saturating_mul(REST_FACTOR).min(REST_MAX) };
         self.last.store(next, Ordering::Relaxed);
@@ -211,6 +236,21 @@ mod tests {
         assert_eq!(messages_until_rest(&share, 0, 256), None);
         messages_until_rest(&share, 10, 10_000);
         assert_eq!(sends_at_rest(&share), REST_MIN);
+    }
+
+    #[test]
+    fn a_direction_that_rests_twice_without_a_found_message_is_fruitless() {
+        let share = WakeupShare::new();
+        messages_until_rest(&share, 10, 10_000);
+        sends_at_rest(&share);
+        assert!(!share.is_fruitless(), "the cause may pass");
+        messages_until_rest(&share, 10, 10_000);
+        assert!(share.is_fruitless());
+        share.reset();
+        messages_until_rest(&share, 10, 10_000);
+        share.hits.store(spin::hits().wrapping_sub(REST_MIN / 4), Ordering::Relaxed);
+        messages_until_rest(&share, 10, 10_000);
+        assert!(!share.is_fruitless(), "spins find messages");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::inherited;
 use super::set::Set;
 use super::sets;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{forks, policy, vfork};
+use crate::process::{forks, limits, policy, vfork};
 use crate::sockets;
 use libc::epoll_event;
 use std::os::fd::RawFd;
@@ -32,6 +32,9 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
         }
     }
     let Some((number, set)) = sets::of(set_fd) else { return };
+    if limits::has_left() {
+        return controlled_limited(number, set, fd, event);
+    }
     if let Entry::EpollSet(inner) = descriptors::get(fd) {
         if operation == libc::EPOLL_CTL_ADD {
             sets::wait_concerns_set(inner, fd);
@@ -60,5 +63,24 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
         socket.join_known();
         set.arm(slot, socket);
         set.note_arrival(set_fd, slot, socket);
+    }
+}
+
+/// The same in a process that has limited its system calls: the set goes on reporting the bytes
+/// that lie in rings.
+fn controlled_limited(number: usize, set: &Set, fd: RawFd, event: Option<epoll_event>) {
+    let slot = sets::slot_in(number, set, fd);
+    let Some(event) = event else {
+        if let Some(slot) = slot {
+            set.unwatch(slot);
+        }
+        return;
+    };
+    let Some(socket) = sockets::known(fd) else { return };
+    if let Some(slot) = slot.or_else(|| sets::add_slot(number, set, fd)) {
+        set.change(slot, event);
+        if socket.has_unsignalled_at_once() != Some(false) {
+            set.keep_stamped(slot, socket);
+        }
     }
 }

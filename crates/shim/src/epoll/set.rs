@@ -264,7 +264,7 @@ impl Set {
     }
 
     /// Closes the armed poller. Marks of senders stay as marks of the set.
-    fn release_poller(&self, until: Deadline) {
+    pub(super) fn release_poller(&self, until: Deadline) {
         self.disarm_all(until);
         if let Some(poller) = self.poller.remove() {
             for word in 0..BIT_WORDS {
@@ -356,6 +356,12 @@ impl Set {
         if !self.self_wake.is_on() && (0..self.top()).any(has_bytes) {
             self.wake_self(set);
         }
+    }
+
+    /// Whether any socket of the set has bytes to report that the kernel does not know.
+    pub(super) fn has_left(&self) -> bool {
+        let patience = Patience::new();
+        (0..self.top()).any(|slot| matches!(self.report(slot, &patience), Report::Bytes { .. }))
     }
 
     /// The data of the eventfd that wakes the sleepers: an address of the library, which no program
@@ -494,7 +500,8 @@ impl Set {
         self.top().div_ceil(64)
     }
 
-    /// The answer of a slot. Waits for a sender that publishes at this moment, within the patience.
+    /// The answer of a slot. Waits for a sender that publishes at this moment, within the patience;
+    /// not in a process that has limited its system calls, since the wait yields.
     pub(super) fn report(&self, slot: usize, patience: &Patience) -> Report {
         let Some(slot) = self.slots.get(slot) else { return Report::Nothing };
         let Some(Watched { fd, events, data }) = slot.read() else { return Report::Later };
@@ -506,7 +513,7 @@ impl Set {
         let is_edge = events & EDGE != 0 && !self.poller.is_disabled_now();
         let has_bytes = if is_edge {
             Some(socket.has_bytes())
-        } else if patience.is_left() {
+        } else if patience.is_left() && !limits::are_on() {
             socket.has_unsignalled()
         } else {
             socket.has_unsignalled_at_once()

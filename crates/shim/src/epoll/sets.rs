@@ -169,6 +169,18 @@ pub(super) fn rearm_after_children() {
     }
 }
 
+/// Before this process limits its system calls: each set keeps the marks of senders itself, where a
+/// child by fork finds them, too.
+pub fn keep_all_marks() {
+    used().for_each(|(_number, set)| set.release_poller(Deadline::after(LONG_NS)));
+}
+
+/// Whether a wait for the sockets of a set would report bytes that the kernel does not know.
+#[must_use]
+pub fn has_left(number: usize) -> bool {
+    get(number).is_some_and(Set::has_left)
+}
+
 /// Before a fork: sockets of both processes need wakeup bytes.
 pub fn before_fork() {
     children::pass_on();

@@ -6,6 +6,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 /// Whether the process has limited its system calls.
 static ARE_ON: AtomicBool = AtomicBool::new(false);
 
+/// Whether bytes lay in any ring at that moment.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
 /// Bytes of `/proc/self/status` that are read; the filters are among its first lines.
 const STATUS_BYTES: usize = 4096;
 
@@ -19,6 +22,19 @@ pub fn are_on() -> bool {
 /// Says whether the process has limited its system calls.
 pub fn set(on: bool) {
     ARE_ON.store(on, Ordering::SeqCst);
+}
+
+/// Says that bytes lie in a ring that this process will still receive.
+pub fn note_left() {
+    HAS_LEFT.store(true, Ordering::SeqCst);
+}
+
+/// Whether the process has limited its system calls, and had bytes in a ring at that moment: the
+/// kernel does not know of them.
+#[inline]
+#[must_use]
+pub fn has_left() -> bool {
+    are_on() && HAS_LEFT.load(Ordering::Relaxed)
 }
 
 /// Filters on the system calls of this process: more than zero in strict mode, too.

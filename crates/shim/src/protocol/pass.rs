@@ -66,7 +66,7 @@ pub fn end_rest(sending: &impl HalfView) {
 }
 
 /// Whether nothing of the ring is left, neither a byte nor a wakeup byte.
-fn is_drained(half: &impl HalfView) -> bool {
+pub fn is_drained(half: &impl HalfView) -> bool {
     half.load(half::PUBLISHING) & 1 == 0 && half.wakeups_in_kernel() == 0 && is_read(half)
 }
 

@@ -210,7 +210,7 @@ impl Socket {
     /// says whether the descriptor is still open. A hostile peer delays no close: each step waits
     /// for nothing that a peer can write.
     pub fn forget(&self, is_open: bool) {
-        if let Some(end) = self.state.joined_end() {
+        if let Some(end) = self.state.paired_end() {
             // An armed socket belongs to this process alone.
             let is_alone = self.disarm(Deadline::PASSED);
             let fd = if is_open { self.fd } else { -1 };
