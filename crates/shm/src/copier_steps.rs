@@ -179,7 +179,7 @@ impl<F: Flag> Mark<F> {
     }
 
     fn has_ended(&self) -> bool {
-        self.has_ended.load(Ordering::Acquire) // pairs with the store of the copier's drop
+        self.has_ended.load(Ordering::Acquire) // pairs with the store of `drop`
     }
 }
 
