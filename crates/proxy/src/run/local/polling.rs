@@ -56,11 +56,13 @@ impl Default for Attention {
 pub(super) struct Looks {
     next: Option<Instant>,
     pause: Duration,
+    /// The last look at all links of all silent stand-ins.
+    whole: Instant,
 }
 
 impl Default for Looks {
     fn default() -> Self {
-        Self { next: None, pause: PAUSES[0] }
+        Self { next: None, pause: PAUSES[0], whole: Instant::now() }
     }
 }
 
@@ -79,6 +81,15 @@ impl Looks {
 
     fn is_due(&self, now: Instant) -> bool {
         self.next.is_some_and(|at| at <= now)
+    }
+
+    /// Whether all links are looked at in this pass: a peer may have cleared the marks of others.
+    fn begin_whole(&mut self, now: Instant) -> bool {
+        let is_due = now.saturating_duration_since(self.whole) >= PAUSES[1];
+        if is_due {
+            self.whole = now;
+        }
+        is_due
     }
 
     /// A look has taken place.
@@ -199,7 +210,7 @@ impl Local {
             self.note_call(id, sender, called);
         }
         self.is_silent = pass.is_silent;
-        let is_look = self.looks.is_due(now);
+        let (is_look, is_whole) = (self.looks.is_due(now), self.looks.begin_whole(now));
         let (mut found_any, mut needs_looks) = (false, false);
         let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
         for id in ids {
@@ -208,12 +219,12 @@ impl Local {
             let is_silent = pass.is_silent && !self.must_be_loud(id, entry);
             let looks = is_look && entry.needs_looks();
             let is_due = attention.has_rung
-                || attention.is_silent && !is_silent
+                || attention.is_silent && (is_whole || !is_silent)
                 || looks
                 || entry.has_news();
             if is_due {
                 let has_looked = attention.is_silent && !attention.has_rung;
-                let only_marked = is_silent && has_looked && !looks;
+                let only_marked = is_silent && has_looked && !looks && !is_whole;
                 found_any |= self.poll(id, is_silent, only_marked, machine, clock)?;
             }
             needs_looks |= self.stand_ins.get(&id).is_some_and(Entry::needs_looks);
