@@ -301,6 +301,12 @@ impl StandIn {
         self.endpoint.is_bound()
     }
 
+    /// Whether an event that was read has ended the stand-in. Reads none.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.endpoint.has_left()
+    }
+
     /// Whether a message of this sender is held, and its receiver has not taken it.
     #[must_use]
     pub fn holds_from(&self, sender: Address) -> bool {

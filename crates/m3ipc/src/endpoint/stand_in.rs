@@ -105,6 +105,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether an event that was read has ended this endpoint.
+    pub(crate) fn has_left(&self) -> bool {
+        self.membership.check_bound().is_err()
+    }
+
     /// Whether this stand-in learns of some things by its doorbell alone: a link or a slot that is
     /// not free yet, and the bounce buffers of copies.
     pub(crate) fn needs_rings(&self) -> bool {

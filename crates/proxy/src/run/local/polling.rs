@@ -260,7 +260,9 @@ impl Local {
                 (false, true) => entry.stand_in.poll_marked(),
                 (false, false) => entry.stand_in.poll(),
             };
-            let Ok(found) = found else {
+            // A poll that finds nothing may have read the event that ends the stand-in.
+            let stays = |found: &Vec<_>| !found.is_empty() || !entry.stand_in.has_left();
+            let Some(found) = found.ok().filter(stays) else {
                 // Another process unbound it, or its VM has ended.
                 self.remove(id, machine, clock);
                 self.wanted.ended(id);
