@@ -14,8 +14,8 @@ use m3ipc::{Address, Code};
 use m3ipc_fabric::{Action, CallRefusal, CopyId, CopyOrder, EndpointId, Machine, NodeId};
 use std::collections::BTreeMap;
 
-/// Copies of the requesters of one user with one node that may be under way. The machine has a limit
-/// for all of them together, which no user may use up.
+/// Copies of the requesters of one user with one node that may be under way. The machine has a
+/// limit for all of them together, which no user may use up.
 const OF_USER_MAX: usize = 64;
 
 /// The stand-ins, for the copies.

@@ -7,6 +7,7 @@
 //! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
 //! | a bind, an end | `bound`, `died` |
 
+mod attention;
 mod calls;
 mod copies;
 mod nodes;
@@ -19,14 +20,14 @@ use super::kept::Kept;
 use super::names::Names;
 use super::network::Clock;
 use super::wanted::{Turn, Wanted};
+pub use attention::Pass;
+use attention::{Attention, Looks};
 use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
     Owners, VmId,
 };
-pub use polling::Pass;
-use polling::{Attention, Looks};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
