@@ -79,10 +79,19 @@ pub async fn with(name: &str, keys: &Keys, broker: SocketAddr, work: impl Work) 
         "tonic" | "tonic-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls, false)?)).await,
         "tonic-call-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls, true)?)).await,
         "nats" | "nats-tls" => work.run(forever(nats::Nats::new(keys, has_tls, broker))).await,
-        #[cfg(feature = "zeromq")]
-        "zeromq" => work.run(forever(zeromq::ZeroMq)).await,
+        "zeromq" => with_zeromq(work).await,
         _ => Err(io::Error::other(format!("no engine {name}; there are {}", NAMES.join(", ")))),
     }
+}
+
+#[cfg(feature = "zeromq")]
+async fn with_zeromq(work: impl Work) -> io::Result<()> {
+    work.run(forever(zeromq::ZeroMq)).await
+}
+
+#[cfg(not(feature = "zeromq"))]
+async fn with_zeromq(_: impl Work) -> io::Result<()> {
+    Err(io::Error::other("built without the feature zeromq"))
 }
 
 /// An engine lives as long as its process.

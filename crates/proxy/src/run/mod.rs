@@ -6,7 +6,8 @@
 //! ```
 //!
 //! One thread, one `poll` over all descriptors. Between two sleeps the loop looks at shared memory
-//! in place of the stand-ins' descriptors. The machine decides; `local` and `network` carry out. A life of the proxy ends with its daemon: the calls of other nodes end with their truth,
+//! in place of the stand-ins' descriptors. The machine decides; `local` and `network` carry out. A
+//! life of the proxy ends with its daemon: the calls of other nodes end with their truth,
 //! and a new life begins with the next daemon.
 
 mod config;
