@@ -48,7 +48,7 @@ pub(crate) fn run(
         tracing::info!("the daemon ends by a signal; the next one takes its members over");
     } else {
         tracing::info!("node down");
-        server.runtime_directory.remove();
+        server.runtime_directory.remove(server.nodes.proxy.is_some());
     }
     Ok(())
 }

@@ -100,8 +100,9 @@ impl RuntimeDirectory {
     }
 
     /// Removes all files of the daemon. Where the directory was removed, another daemon may have
-    /// made it again.
-    pub(crate) fn remove(self) {
+    /// made it again. A proxy that waits for the next daemon keeps its socket: in its sandbox it
+    /// cannot make another one.
+    pub(crate) fn remove(self, has_proxy: bool) {
         if !is_same_file(&self.lock, &self.path.join("lock")) {
             return;
         }
@@ -111,7 +112,9 @@ impl RuntimeDirectory {
         let _ = std::fs::remove_file(self.journal().with_extension(DAMAGED));
         let _ = std::fs::remove_file(self.path.join(log::FILE_NAME));
         let _ = std::fs::remove_file(self.path.join(log::FORMER_FILE_NAME));
-        let _ = std::fs::remove_file(self.path.join("proxy.sock"));
+        if !has_proxy {
+            let _ = std::fs::remove_file(self.path.join("proxy.sock"));
+        }
         if self.socket_is_ours {
             let _ = std::fs::remove_file(runtime::socket(&self.path));
         }

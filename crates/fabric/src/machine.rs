@@ -202,6 +202,16 @@ impl Machine {
         self.serve_session(node);
     }
 
+    /// The proxy of a node has surely ended: its last connection is closed, and nobody listens at
+    /// its address; or it said so. The session ends now, and not after the grace.
+    pub fn gone(&mut self, now_ns: u64, node: NodeId) {
+        self.advance(now_ns);
+        if let Some(peer) = self.peers.get_mut(&node) {
+            peer.session.gone(&self.own);
+        }
+        self.serve_session(node);
+    }
+
     /// Bytes of a packet from a connection.
     pub fn received(&mut self, now_ns: u64, node: NodeId, id: ConnectionId, bytes: &[u8]) {
         self.advance(now_ns);

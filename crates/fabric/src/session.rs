@@ -9,6 +9,8 @@
 //! | Up | Suspended | Up (resumed) | Down; the number is burnt |
 //! | Suspended | stays | Up (resumed) | Down; the number is burnt |
 //!
+//! A peer whose proxy has surely ended is Down without the rest of the grace.
+//!
 //! A greeting of a later session or incarnation ends the known session first.
 
 use crate::faults::{Fault, Planted};
@@ -203,6 +205,14 @@ impl Session {
             if self.state == State::Up {
                 self.state = State::Suspended { since_ns: now_ns };
             }
+        }
+    }
+
+    /// The peer's proxy has ended: no later connection can resume the session.
+    pub fn gone(&mut self, own: &Identity) {
+        let has_none = self.connection.is_none() && self.candidate.is_none();
+        if has_none && matches!(self.state, State::Suspended { .. }) {
+            self.end(Failure::LinkDown, own);
         }
     }
 

@@ -290,6 +290,26 @@ impl SpinWait {
         }
     }
 
+    /// The same for a peer behind other processes of this node, which need a CPU meanwhile: the
+    /// wait polls for as long as a spin would, and gives the CPU away between two polls.
+    pub fn next_behind_others(&mut self) -> SpinStep {
+        if self.strategy == WaitStrategy::Block {
+            self.slept = true;
+            return SpinStep::Sleep;
+        }
+        let now_ns = monotonic_ns();
+        if self.began_ns == 0 {
+            self.began_ns = now_ns;
+        }
+        let is_over = self.is_slow || now_ns.saturating_sub(self.began_ns) >= self.limit_ns;
+        if is_over && self.strategy == WaitStrategy::Adaptive {
+            self.slept = true;
+            return SpinStep::Sleep;
+        }
+        self.is_slow |= yields_slowly();
+        SpinStep::Poll
+    }
+
     /// Yields the CPU to the peer, a few times before a sleep.
     fn yield_or_sleep(&mut self) -> SpinStep {
         let may_sleep = self.strategy == WaitStrategy::Adaptive;
@@ -319,6 +339,12 @@ mod tests {
         assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
         let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin();
         assert_eq!(wait.next(false), SpinStep::Sleep);
+        let behind = |strategy| {
+            let mut wait = AdaptiveSpin::new(strategy).begin();
+            (0..100_000_u32).position(|_| wait.next_behind_others() == SpinStep::Sleep)
+        };
+        assert_eq!([WaitStrategy::Block, WaitStrategy::Spin].map(behind), [Some(0), None]);
+        assert!(behind(WaitStrategy::Adaptive).is_some_and(|polls| polls > 0));
         let mut wait = AdaptiveSpin::new(WaitStrategy::Spin).begin();
         assert!((0..1_000).all(|_| wait.next(false) == SpinStep::Poll));
         assert!((0..100).all(|_| wait.next(true) == SpinStep::Poll));

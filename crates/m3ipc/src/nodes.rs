@@ -11,7 +11,7 @@
 
 use crate::control::{Control, IfAbsent, RequestLimit};
 use crate::endpoint::{
-    self, Endpoint, Found, HeldMessages, PendingRequest, PendingSend, Withdrawal,
+    self, Endpoint, Found, HeldMessages, PendingRequest, PendingSend, StandInLook, Withdrawal,
 };
 use crate::error::{Fail, NameError, NodeError, NotifyError, SendError, SendRecError};
 use crate::timeout::Timeout;
@@ -76,6 +76,12 @@ impl Proxy {
     pub fn set_known(&mut self, nodes: Vec<OtherNode>) -> Result<(), NodeError> {
         self.control.request(&Request::Nodes(NodesRequest::Known(nodes)))?;
         Ok(())
+    }
+
+    /// Whether events came with the reply to a request: the descriptor does not report them.
+    #[must_use]
+    pub fn has_queued_events(&self) -> bool {
+        self.control.has_queued_events()
     }
 
     /// The next event.
@@ -229,13 +235,13 @@ impl StandIn {
         shared.map_err(|error| Fail::new(Code::NoMem, error.to_string()).into())
     }
 
-    /// Looks for all that is new. Repeat until it finds nothing.
+    /// Looks for all that is new. Repeat until it finds nothing, unless the stand-in is
+    /// [silent](Self::set_silent).
     ///
     /// # Errors
     /// The stand-in is bound no longer.
     pub fn poll(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        let found = self.endpoint.poll_stand_in(&mut self.held, true)?;
-        Ok(found.into_iter().map(StandInEvent::from).collect())
+        self.look(StandInLook { accepts: true, only_marked: false })
     }
 
     /// As [`poll`](Self::poll), and leaves messages where they are: the proxy has no room for them.
@@ -243,14 +249,62 @@ impl StandIn {
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn poll_without_messages(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        let found = self.endpoint.poll_stand_in(&mut self.held, false)?;
+        self.look(StandInLook { accepts: false, only_marked: false })
+    }
+
+    /// As [`poll`](Self::poll) of a silent stand-in, for the links alone that their peers have
+    /// marked.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn poll_marked(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
+        self.look(StandInLook { accepts: true, only_marked: true })
+    }
+
+    fn look(&mut self, look: StandInLook) -> Result<Vec<StandInEvent>, NodeError> {
+        let found = self.endpoint.poll_stand_in(&mut self.held, look)?;
         Ok(found.into_iter().map(StandInEvent::from).collect())
+    }
+
+    /// A silent stand-in is not rung for: its descriptor reports nothing. The proxy asks
+    /// [`has_news`](Self::has_news) and [`has_moved`](Self::has_moved) instead, until it makes the
+    /// stand-in loud again and polls until it finds nothing.
+    pub fn set_silent(&mut self, is_silent: bool) {
+        self.endpoint.set_silent(is_silent);
+    }
+
+    /// Whether a poll may find something. A few loads, no system call.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.endpoint.stand_in_has_news()
+    }
+
+    /// Whether a poll of a posted message may find something new; with `is_told`, its take is known
+    /// already. A few loads, no system call.
+    #[must_use]
+    pub fn has_moved(&self, posted: &Posted, is_told: bool) -> bool {
+        match posted {
+            Posted::Send(send) => self.endpoint.has_moved(send.as_request(), is_told),
+            Posted::Request(request) => self.endpoint.has_moved(request, is_told),
+        }
+    }
+
+    /// Whether the stand-in must not be silent now: some things are reported by rings alone.
+    #[must_use]
+    pub fn needs_rings(&self) -> bool {
+        self.endpoint.needs_rings()
     }
 
     /// Whether the stand-in is bound still. Another process may unbind it.
     #[must_use]
     pub fn is_bound(&mut self) -> bool {
         self.endpoint.is_bound()
+    }
+
+    /// Whether an event that was read has ended the stand-in. Reads none.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.endpoint.has_left()
     }
 
     /// Whether a message of this sender is held, and its receiver has not taken it.

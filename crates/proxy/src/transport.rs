@@ -25,6 +25,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::NodeName;
+pub(crate) use connection::connect_to;
 use frames::FrameError;
 pub use frames::Reason;
 

@@ -38,6 +38,10 @@ pub enum Task {
     Stall,
     /// From the kill of the remote server to the caller's error
     Death,
+    /// From the kill of the remote proxy to the error of a caller whose request was taken
+    Closed,
+    /// The same for a remote proxy that stops
+    Silence,
     /// Local round trips without and with the proxy
     Local,
 }
@@ -105,7 +109,9 @@ impl Work for Client {
                 let copied = COPIED.load(Relaxed) - before;
                 Figures { per_s: copied as f64 / begin.elapsed().as_secs_f64(), ..figures }
             }
-            task @ (Task::Death | Task::Local) => line.special(task, &self.keys, length)?,
+            task @ (Task::Death | Task::Closed | Task::Silence | Task::Local) => {
+                line.special(task, &self.keys, length)?
+            }
             Task::Stall => stall(engine, &mut line, self.to[1]).await?,
         };
         println!("{}", serde_json::to_string(&figures)?);
@@ -178,6 +184,12 @@ async fn copies(line: &mut impl Line, length: Duration) -> io::Result<Figures> {
     let begin = Instant::now();
     let mut bytes = 0_u64;
     while begin.elapsed() < length {
+        if let Some(copied) = line.copy() {
+            copied?;
+            COPIED.fetch_add(COPY_BYTES as u64, Relaxed);
+            bytes += COPY_BYTES as u64;
+            continue;
+        }
         for _ in 0..COPY_BYTES / CHUNK_BYTES {
             line.send(&data, true).await?;
             COPIED.fetch_add(CHUNK_BYTES as u64, Relaxed);

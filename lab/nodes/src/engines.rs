@@ -7,6 +7,8 @@ pub mod nats;
 pub mod proxy;
 pub mod quic;
 pub mod stream;
+#[cfg(feature = "zeromq")]
+pub mod zeromq;
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,7 +36,20 @@ pub const NAMES: &[&str] = &[
     "tonic-call-tls",
     "nats",
     "nats-tls",
+    "zeromq",
 ];
+
+/// Whether this host, and this build, have what an engine needs.
+pub fn is_installed(engine: &str) -> bool {
+    match engine {
+        "nats" | "nats-tls" => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|it| it.join("nats-server").is_file())
+        }
+        "zeromq" => cfg!(feature = "zeromq"),
+        _ => true,
+    }
+}
 
 /// Work that is generic over the engine.
 pub trait Work {
@@ -64,8 +79,19 @@ pub async fn with(name: &str, keys: &Keys, broker: SocketAddr, work: impl Work) 
         "tonic" | "tonic-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls, false)?)).await,
         "tonic-call-tls" => work.run(forever(grpc::Grpc::new(keys, has_tls, true)?)).await,
         "nats" | "nats-tls" => work.run(forever(nats::Nats::new(keys, has_tls, broker))).await,
+        "zeromq" => with_zeromq(work).await,
         _ => Err(io::Error::other(format!("no engine {name}; there are {}", NAMES.join(", ")))),
     }
+}
+
+#[cfg(feature = "zeromq")]
+async fn with_zeromq(work: impl Work) -> io::Result<()> {
+    work.run(forever(zeromq::ZeroMq)).await
+}
+
+#[cfg(not(feature = "zeromq"))]
+async fn with_zeromq(_: impl Work) -> io::Result<()> {
+    Err(io::Error::other("built without the feature zeromq"))
 }
 
 /// An engine lives as long as its process.

@@ -28,6 +28,10 @@ pub trait Line {
     fn special(&mut self, _: Task, _: &Path, _: Duration) -> io::Result<Figures> {
         Err(io::Error::other("a row of ipc2 and ipc2-tls alone"))
     }
+    /// One copy of [`COPY_BYTES`], if the engine has copies of its own; else they are frames.
+    fn copy(&mut self) -> Option<io::Result<()>> {
+        None
+    }
     /// Round trips a second of 64 clients, if each client is a caller of its own.
     fn callers(self, _length: Duration) -> Result<io::Result<f64>, Self>
     where

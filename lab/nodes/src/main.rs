@@ -9,6 +9,7 @@
 //!            └─> nats-server      in the namespace a, for NATS alone
 //! ```
 
+mod acceptance;
 mod client;
 mod engines;
 mod host;
@@ -20,6 +21,7 @@ mod table;
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,6 +49,8 @@ enum Role {
     Daemon(m3ipc_daemon::Args),
     #[command(name = "__proxy", hide = true)]
     Proxy { config: PathBuf },
+    #[command(name = "__other-proxy", hide = true)]
+    OtherProxy { program: PathBuf, config: PathBuf },
     #[command(name = "__server", hide = true)]
     Server { slot: i32, runtime: PathBuf },
     #[command(name = "__serve", hide = true)]
@@ -101,11 +105,17 @@ fn play(role: Role) -> io::Result<()> {
             let Err(error) = m3ipc_proxy::run::run(&config);
             return Err(io::Error::other(error));
         }
+        Role::OtherProxy { program, config } => {
+            let mut command = std::process::Command::new(program);
+            return Err(command.args(["run", "--config"]).arg(config).exec());
+        }
         Role::Server { slot, runtime } => return engines::ipc2::serve(*slot, runtime),
         _ => {}
     }
     line::in_a_loop(async move || match role {
-        Role::Daemon(_) | Role::Proxy { .. } | Role::Server { .. } => Ok(()),
+        Role::Daemon(_) | Role::Proxy { .. } | Role::OtherProxy { .. } | Role::Server { .. } => {
+            Ok(())
+        }
         Role::Serve { engine, keys, broker, at } => {
             engines::with(&engine, &Keys(keys), broker, Serve(at)).await
         }

@@ -9,6 +9,7 @@ use m3ipc_report::stats::median;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
+use crate::acceptance;
 use crate::client::{CALM, Figures, Task};
 use crate::engines;
 use crate::host;
@@ -65,12 +66,16 @@ pub enum RowName {
     Stop,
     /// From the kill of the remote server to the caller's error (ipc2 alone)
     Death,
+    /// From the kill of the remote proxy to the caller's error (ipc2 alone)
+    Closed,
+    /// From the stop of the remote proxy to the caller's error (ipc2 alone)
+    Silence,
     /// Local calls without and with the proxy (ipc2 alone)
     Local,
 }
 
 /// All rows.
-pub const ROWS: [RowName; 10] = [
+pub const ROWS: [RowName; 12] = [
     RowName::Hot,
     RowName::Paced,
     RowName::Many,
@@ -80,6 +85,8 @@ pub const ROWS: [RowName; 10] = [
     RowName::Kill,
     RowName::Stop,
     RowName::Death,
+    RowName::Closed,
+    RowName::Silence,
     RowName::Local,
 ];
 
@@ -94,6 +101,8 @@ impl RowName {
             Self::PacedCopy => Task::PacedCopy,
             Self::Kill | Self::Stop => Task::Stall,
             Self::Death => Task::Death,
+            Self::Closed => Task::Closed,
+            Self::Silence => Task::Silence,
             Self::Local => Task::Local,
         }
     }
@@ -103,9 +112,10 @@ impl RowName {
         let is_ours = engine.starts_with("ipc2");
         match self {
             Self::Hot | Self::Paced | Self::Many => true,
-            // Copies do not leave their node yet; the supervisor kills a whole node.
-            Self::Copy | Self::HotCopy | Self::PacedCopy | Self::Kill | Self::Stop => !is_ours,
-            Self::Death | Self::Local => is_ours,
+            Self::Copy | Self::HotCopy | Self::PacedCopy => true,
+            // The supervisor kills a whole node; tests have the same of m3ipc with three nodes.
+            Self::Kill | Self::Stop => !is_ours,
+            Self::Death | Self::Closed | Self::Silence | Self::Local => is_ours,
         }
     }
 
@@ -158,6 +168,8 @@ pub fn run(args: &RunArgs) -> io::Result<()> {
         [] => engines::NAMES.iter().map(|&name| name.into()).collect(),
         names => names.to_vec(),
     };
+    let (engines, missing): (Vec<String>, Vec<String>) =
+        engines.into_iter().partition(|engine| engines::is_installed(engine));
     let wanted = |row: &RowName| args.only.is_empty() || args.only.contains(row);
     let rows: Vec<RowName> = ROWS.into_iter().filter(wanted).collect();
     let host = host::kind();
@@ -175,6 +187,8 @@ pub fn run(args: &RunArgs) -> io::Result<()> {
     }
     std::fs::remove_dir_all(&directory)?;
     print!("{}", table::text(&engines, &bench.rows));
+    print!("{}", acceptance::text(&engines, &bench.rows));
+    missing.iter().for_each(|engine| println!("{engine}: not installed"));
     if let Some(path) = &args.json {
         let (rounds, millis, rows) = (args.rounds, args.millis, bench.rows.as_slice());
         let record = Record { host: &host, place: &described, rounds, millis, rows };

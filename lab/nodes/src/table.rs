@@ -1,4 +1,4 @@
-//! The tables of a run, and the requirements that each engine meets.
+//! The tables of a run.
 
 use m3ipc_report::text::{Table, or_dash, rate, time};
 
@@ -98,6 +98,14 @@ pub fn text(engines: &[String], rows: &[Row]) -> String {
             text.push_str(&format!(
                 "{engine}: kill -9 of the server to the error of its remote caller: {p50}, at \
                  most {worst}\n"
+            ));
+        }
+        for (name, event) in [(RowName::Closed, "killed"), (RowName::Silence, "stopped")] {
+            let Some(row) = found(engine, name) else { continue };
+            let (p50, worst) = (shown(p50(row)), time(row.most(|it| it.max_ns) as f64));
+            text.push_str(&format!(
+                "{engine}: proxy {event} to the error of a caller whose request was taken: {p50}, \
+                 at most {worst}\n"
             ));
         }
         if let Some(row) = found(engine, RowName::Local) {

@@ -254,6 +254,10 @@ impl World {
             }
             Event::Disconnected { peer, connection, .. } => {
                 node.machine.disconnected(clock_ns, peer, connection);
+                // Nobody listens there: some drivers find out at once.
+                if !self.at(peer).is_up && self.rng.bool() {
+                    self.at(id).machine.gone(clock_ns, peer);
+                }
             }
             _ => {}
         }

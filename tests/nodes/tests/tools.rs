@@ -116,15 +116,25 @@ fn two_nodes_join_see_each_other_and_leave() {
     let nobody = place.run(&["ls", "--runtime-dir", &directories[1]]);
     assert!(nobody.status.code() == SYSTEM && error(&nobody).contains("m3 node join"));
     assert_eq!(place.run(&["leave", "--runtime-dir", &directories[1]]).status.code(), SYSTEM);
-    // A proxy outlives its daemon, and says so.
-    let mut node = m3ipc::Node::find(&place.0.join("alpha")).expect("it runs");
-    let daemon = node.info().expect("it answers").daemon_pid.to_string();
-    let kill = Command::new("kill").args(["-KILL", &daemon]).status();
-    assert!(kill.expect("kill runs").success());
-    until("the proxy waits for a daemon", || {
-        let alone = place.run(&["ls", "--runtime-dir", &directories[0]]);
-        alone.status.code() == SYSTEM && error(&alone).contains("m3 up")
+    // A proxy outlives its daemon, and says so: after an orderly end, and after a kill.
+    let runtime = place.0.join("alpha");
+    let waits = || {
+        until("the proxy waits for a daemon", || {
+            let alone = place.run(&["ls", "--runtime-dir", &directories[0]]);
+            alone.status.code() == SYSTEM && error(&alone).contains("m3 up")
+        });
+    };
+    m3ipc::Node::find(&runtime).and_then(m3ipc::Node::end).expect("it runs");
+    waits();
+    let mut next = Command::new(program("m3-tests-daemon"));
+    next.arg("--runtime-dir").arg(&runtime).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut next = next.spawn().expect("the program starts");
+    until("the proxy has the next daemon", || {
+        place.run(&["ls", "--runtime-dir", &directories[0]]).status.success()
     });
+    next.kill().expect("a child");
+    next.wait().expect("a child");
+    waits();
     place.good(&["leave", "--runtime-dir", &directories[0]]);
 }
 

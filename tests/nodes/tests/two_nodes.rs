@@ -1,5 +1,6 @@
 //! Programs of two nodes talk with the ordinary verbs, and errors are true.
 
+use m3ipc::trace::{Join, TraceConfig};
 use m3ipc::{
     Address, Code, Message, ReceiveError, SendError, SendRecError, Source, VmConfig, VmLife,
 };
@@ -295,6 +296,26 @@ fn a_slot_of_another_node_is_refused() {
 }
 
 #[test]
+fn an_endpoint_of_another_node_is_not_unbound_from_here() {
+    watchdog(60);
+    let cluster = Cluster::new("unbind");
+    let mut server = cluster.beta.program("silent", SERVER);
+    let mut client = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
+    let mut other = cluster.alpha.vm.bind_additional(Some(2)).expect("the slot is of alpha");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    let asking = std::thread::spawn(move || {
+        other.sendrec_timeout(SERVER_ADDRESS, &Message::new(7), Duration::from_secs(2))
+    });
+    assert_eq!(server.line(), "taken");
+    let refused = client.unbind_other(SERVER_ADDRESS).expect_err("it is on the other node");
+    assert_eq!(refused.code(), Code::RmtProc);
+    assert!(refused.to_string().contains("beta"), "{refused}");
+    // The calls of others go on: this one ends with its time.
+    let asked = asking.join().expect("no panic").expect_err("nobody answers");
+    assert!(matches!(asked, SendRecError::TimedOut(_)), "{asked:?}");
+}
+
+#[test]
 fn endpoints_that_send_to_each_other_do_not_wait_for_ever() {
     watchdog(60);
     let cluster = Cluster::new("circle");
@@ -372,5 +393,30 @@ fn programs_that_come_and_go_leave_nothing() {
     }
     for pid in proxies {
         assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{pid} is left");
+    }
+}
+
+#[test]
+fn a_traced_call_to_another_node_is_one_call_on_each_node() {
+    watchdog(120);
+    let cluster = Cluster::new("traced");
+    let _server = cluster.beta.program("echo", SERVER);
+    let mut client = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    client.sendrec(SERVER_ADDRESS, &Message::new(7)).expect("the server answers");
+    for node in [&cluster.alpha, &cluster.beta] {
+        let mut trace = node.fixture.node().trace(VM, TraceConfig::default()).expect("root may");
+        let (mut join, mut calls) = (Join::new(10_000), Vec::new());
+        // A member and a stand-in stamp from the call on in which they hear of the tracer.
+        until("a call is traced", || {
+            client.sendrec(SERVER_ADDRESS, &Message::new(7)).expect("the server answers");
+            let read = trace.poll(|endpoint, record| join.add(endpoint, &record));
+            read.expect("the daemon runs");
+            calls.extend(join.take_calls());
+            !calls.is_empty()
+        });
+        let call = calls[0];
+        assert_eq!((call.request.from, call.request.to), (client.address(), SERVER_ADDRESS));
+        assert!(call.phases().server > 0 && call.phases().server < call.ticks());
     }
 }

@@ -3,6 +3,7 @@
 use super::event::{TracedMessage, ns, phases_ns, verb};
 use super::names::EndpointNames;
 use crate::output::time;
+use m3ipc::Address;
 use m3ipc::trace::{CallPhases, Phases, StampScale, Transfer};
 
 /// The longest bar.
@@ -11,7 +12,7 @@ const BAR_LETTERS: usize = 40;
 /// The legend above the lines.
 pub const LEGEND: &str = "\
 bar: request, server, answer; 1 prepare, 2 deliver, ~ switch, 3 find, 4 handle (copy, sender),
-     = work of the server";
+     = work of the server; of a call to another node: the wire, and all of that node";
 
 /// The line of a message.
 pub fn text(message: &TracedMessage, names: &EndpointNames, scale: &StampScale) -> String {
@@ -21,13 +22,14 @@ pub fn text(message: &TracedMessage, names: &EndpointNames, scale: &StampScale) 
         let [t1, t2, t3, t4, t5] = phases_ns(scale, &phases.both()).map(time);
         return format!(
             "{} -> {}  call type {}{}  {}  [{}]  T1 {t1}, T2 {t2}, T3 {t3}, T4 {t4}, T5 {t5}, \
-             server {}",
+             {} {}",
             names.name(call.request.from),
-            names.name(call.request.to),
+            shown(names, call.request.to),
             call.request.m_type,
             long_bytes(call.request.bytes.max(call.answer.bytes)),
             time(ns(scale, call.ticks())),
             bar(&phases),
+            phase_between(names, call.request.to),
             time(ns(scale, phases.server)),
         );
     }
@@ -44,11 +46,22 @@ pub fn text(message: &TracedMessage, names: &EndpointNames, scale: &StampScale) 
     )
 }
 
+/// The name of an endpoint, with its node if that is another one.
+fn shown(names: &EndpointNames, address: Address) -> String {
+    let name = names.name(address);
+    names.node(address).map_or(name.clone(), |node| format!("{name} ({node})"))
+}
+
+/// The name of what lies between request and answer.
+fn phase_between(names: &EndpointNames, to: Address) -> &'static str {
+    if names.node(to).is_some() { "wire" } else { "server" }
+}
+
 fn long_bytes(bytes: u32) -> String {
     if bytes == 0 { String::new() } else { format!(" and {bytes} bytes") }
 }
 
-/// A message as JSON. The keys T1 to T5 and server are nanoseconds.
+/// A message as JSON. The keys T1 to T5 and server, or wire, are nanoseconds.
 pub fn json(
     message: &TracedMessage,
     names: &EndpointNames,
@@ -75,7 +88,10 @@ pub fn json(
         "T1": t1, "T2": t2, "T3": t3, "T4": t4, "T5": t5,
     });
     if let Some(server) = server {
-        value["server"] = server.into();
+        value[phase_between(names, to)] = server.into();
+    }
+    if let Some(node) = names.node(to) {
+        value["node"] = node.into();
     }
     value
 }

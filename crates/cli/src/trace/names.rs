@@ -10,6 +10,8 @@ pub struct EndpointName {
     pub name: String,
     /// The process.
     pub pid: i32,
+    /// The node, if it is another one.
+    pub node: Option<String>,
 }
 
 /// The names of all endpoints that the node has listed since the start.
@@ -24,7 +26,8 @@ impl EndpointNames {
                 .names
                 .first()
                 .map_or_else(|| format!("slot {}", endpoint.slot), |name| printable(name));
-            self.0.insert(endpoint.address, EndpointName { name, pid: endpoint.pid });
+            let (pid, node) = (endpoint.pid, endpoint.node);
+            self.0.insert(endpoint.address, EndpointName { name, pid, node });
         }
     }
 
@@ -36,6 +39,11 @@ impl EndpointNames {
     /// The name of an endpoint; its address if it was never listed.
     pub fn name(&self, address: Address) -> String {
         self.0.get(&address.0).map_or_else(|| address.to_string(), |named| named.name.clone())
+    }
+
+    /// The node of an endpoint, if it is another one: this node sees the call up to its proxy.
+    pub fn node(&self, address: Address) -> Option<&str> {
+        self.0.get(&address.0)?.node.as_deref()
     }
 
     /// The process of an endpoint; 0 if it was never listed.
@@ -61,6 +69,8 @@ mod tests {
     #[test]
     fn an_unknown_endpoint_is_shown_by_its_address() {
         let names = EndpointNames::default();
-        assert_eq!((names.name(Address(29)), names.pid(Address(29))), ("29".to_owned(), 0));
+        let address = Address(29);
+        assert_eq!((names.name(address), names.pid(address)), ("29".to_owned(), 0));
+        assert_eq!(names.node(address), None);
     }
 }

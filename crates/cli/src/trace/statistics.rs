@@ -150,7 +150,7 @@ impl Statistics {
                 self.by_pair.iter().map(|(pair, times)| row(name(pair), times)).collect();
             text += &format!("\n\n{}", table(&head("PAIR"), &pairs));
         }
-        text += "\n(T1 to T5 and server: means)";
+        text += "\n(T1 to T5 and server: means; of an endpoint of another node, with the wire)";
         if !self.slowest.is_empty() {
             text += "\n\nslowest calls";
             for (_, message) in &self.slowest {

@@ -375,6 +375,14 @@ impl Server {
             self.unbind_endpoint(id);
             return self.reply_done(token);
         }
+        // An administrator may take a stand-in of this node away: it comes back. To anybody else
+        // that would look like the end of the endpoint.
+        let is_administrator = cred.is_root() && self.endpoint_of(token).is_none();
+        if self.node.is_stand_in(id) && !is_administrator {
+            let node = self.node.node_of(id.vm, id.address).unwrap_or("another node").to_owned();
+            let why = format!("endpoint {} is on the node {node}; unbind it there", id.address);
+            return self.refuse(token, Code::RmtProc, why);
+        }
         self.defer(token, Deferred::Unbind(id));
         self.ask_to_leave(id);
     }

@@ -1,6 +1,6 @@
 //! A message of a remote endpoint that is not taken, or not answered.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use m3ipc_abi::Address;
 
@@ -17,8 +17,8 @@ pub(super) struct Incoming {
     pub deliveries: BTreeMap<DeliveryId, Delivery>,
     /// The deliveries of each pair that are not taken. The first one is offered.
     pub pairs: BTreeMap<Pair, VecDeque<DeliveryId>>,
-    /// Taken requests whose requester has not been told.
-    pub untold: BTreeSet<(Pair, DeliveryId)>,
+    /// Taken requests whose requester has not been told, with the times at which that is due.
+    pub untold: BTreeMap<(Pair, DeliveryId), u64>,
     pub last: u64,
 }
 

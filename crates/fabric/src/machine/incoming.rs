@@ -156,7 +156,7 @@ impl Machine {
         self.leave_pair(id);
         let Some(delivery) = self.incoming.deliveries.remove(&id) else { return };
         let Delivery { node, call, pair, orphaned, .. } = delivery;
-        self.incoming.untold.remove(&(pair, id));
+        self.forget_untold(pair, id);
         if !orphaned {
             self.release_stream(node, (call, StreamKind::Call));
             self.push(node, Frame::End { call, end }, body);
@@ -183,8 +183,8 @@ impl Machine {
             }
             CallKind::Request => {
                 delivery.state = State::Taken { told: false };
-                self.incoming.untold.insert((delivery.pair, id));
                 let at_ns = self.now_ns.saturating_add(self.own.settings.took_delay_ns);
+                self.incoming.untold.insert((delivery.pair, id), at_ns);
                 self.timers.insert((at_ns, Timer::Took(id)));
                 let (node, call) = (delivery.node, delivery.call);
                 self.leave_pair(id);
@@ -292,9 +292,16 @@ impl Machine {
         let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
         if delivery.state == (State::Taken { told: false }) {
             delivery.state = State::Taken { told: true };
-            self.incoming.untold.remove(&(delivery.pair, id));
-            let (node, call) = (delivery.node, delivery.call);
+            let (pair, node, call) = (delivery.pair, delivery.node, delivery.call);
+            self.forget_untold(pair, id);
             self.push(node, Frame::Took { call }, Vec::new());
+        }
+    }
+
+    /// Nobody needs to hear any more that a request was taken, and no timer either.
+    fn forget_untold(&mut self, pair: Pair, id: DeliveryId) {
+        if let Some(at_ns) = self.incoming.untold.remove(&(pair, id)) {
+            self.timers.remove(&(at_ns, Timer::Took(id)));
         }
     }
 
@@ -303,7 +310,8 @@ impl Machine {
     pub(super) fn tell_took_before(&mut self, (from, to): Pair) {
         let requester = (EndpointId::new(from.vm, to), from.address);
         let of_pair = (requester, DeliveryId(0))..=(requester, DeliveryId(u64::MAX));
-        let ids: Vec<DeliveryId> = self.incoming.untold.range(of_pair).map(|(_, id)| *id).collect();
+        let ids: Vec<DeliveryId> =
+            self.incoming.untold.range(of_pair).map(|((_, id), _)| *id).collect();
         ids.into_iter().for_each(|id| self.tell_took(id));
     }
 
@@ -348,7 +356,8 @@ impl Machine {
                 }
                 State::Offered | State::Withdrawing => {}
                 State::Taken { .. } => {
-                    self.incoming.untold.remove(&(delivery.pair, id));
+                    let pair = delivery.pair;
+                    self.forget_untold(pair, id);
                     self.actions.push_back(Action::Abandon { delivery: id });
                     self.incoming.deliveries.remove(&id);
                 }

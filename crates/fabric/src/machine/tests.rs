@@ -406,3 +406,27 @@ fn silence_counts_once_also_if_the_connection_ends_for_it() {
     machine.tick(3_002 * MS);
     assert!(!machine.is_reachable(PEER));
 }
+
+#[test]
+fn a_proxy_that_has_surely_ended_is_lost_without_the_rest_of_the_grace() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    send_frame(&mut machine, 0, bound(1), &[]);
+    let call = machine.call(3 * MS, call(1)).expect("it is announced");
+    actions(&mut machine);
+    // It is connected: nobody can know of an end.
+    machine.gone(4 * MS, PEER);
+    assert!(machine.is_reachable(PEER));
+    machine.disconnected(5 * MS, PEER, FIRST);
+    assert!(machine.is_reachable(PEER), "a flap");
+    machine.gone(5 * MS, PEER);
+    assert!(!machine.is_reachable(PEER));
+    let ends = actions(&mut machine);
+    let cause = Failure::LinkDown;
+    assert!(ends.contains(&Action::NodeLost { node: PEER, cause }), "{ends:?}");
+    let is_end = |it: &&Action| matches!(it, Action::Ended { call: ended, .. } if *ended == call);
+    assert_eq!(ends.iter().filter(is_end).count(), 1, "{ends:?}");
+    // Its number is burnt: what comes of the former session counts for nothing.
+    send_frame(&mut machine, 1, bound(2), &[]);
+    assert!(actions(&mut machine).is_empty());
+}

@@ -103,7 +103,6 @@ impl Endpoint {
 
     /// Whether polls that find nothing leave the doorbell alone. The caller polls again soon: once
     /// more with the doorbell, before it waits for the descriptor.
-    #[cfg(feature = "tokio")]
     pub(crate) fn set_silent(&mut self, is_silent: bool) {
         if is_silent && self.waiter.is_armed() && self.membership.is_original() {
             self.begin_poll(false);

@@ -107,7 +107,7 @@ pub use pending_send::PendingSend;
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Pulse, Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
-pub(crate) use stand_in::{Found, HeldMessages};
+pub(crate) use stand_in::{Found, HeldMessages, StandInLook};
 pub use timers::TimerId;
 pub use withdrawal::Withdrawal;
 

@@ -23,6 +23,13 @@ use m3ipc_link::MessageKind;
 #[must_use = "a drop withdraws the message; finish it with poll_send"]
 pub struct PendingSend(PendingRequest);
 
+impl PendingSend {
+    /// The request without an answer that it is.
+    pub(crate) fn as_request(&self) -> &PendingRequest {
+        &self.0
+    }
+}
+
 impl Endpoint {
     /// Begins to send a message with a payload, without waiting for the receiver. An empty payload
     /// is none. The steps are those of [`begin_request`](Self::begin_request).

@@ -7,11 +7,12 @@ use super::Endpoint;
 use super::claims::ClaimState;
 use super::outgoing::Outgoing;
 use super::pending::PendingRequest;
+use super::stamps::Moment;
 use super::withdrawal::Withdrawal;
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageKind, SlotState};
+use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageFate, MessageKind, SlotState};
 use m3ipc_wire::{NodesRequest, Request};
 use std::collections::BTreeMap;
 
@@ -24,6 +25,15 @@ pub(crate) enum Found {
     Notified { from: Address, bits: u64 },
     /// The sender of a held message wants it back, or the requester of a taken one gave it up.
     GivenUp(Address),
+}
+
+/// What a look of a stand-in is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StandInLook {
+    /// Whether new messages are held; else they stay in their slots.
+    pub(crate) accepts: bool,
+    /// Whether only those links are looked at that their peers have marked.
+    pub(crate) only_marked: bool,
 }
 
 /// A message that a stand-in has and has not ended.
@@ -51,41 +61,81 @@ impl HeldMessages {
 }
 
 impl Endpoint {
-    /// Looks for all that is new. The descriptor of the endpoint reports what comes later.
-    ///
-    /// Without `accepts`, messages stay in their slots.
+    /// Looks for all that is new. The descriptor of the endpoint reports what comes later, unless
+    /// the endpoint is [silent](Self::set_silent).
     pub(crate) fn poll_stand_in(
         &mut self,
         held: &mut HeldMessages,
-        accepts: bool,
+        look: StandInLook,
     ) -> Result<Vec<Found>, Fail> {
         self.membership.check_bound()?;
         if self.claims.has_dropped() {
             self.clear_dropped_requests();
         }
         self.begin_receive();
-        let mut found = self.look_at_links(held, accepts)?;
+        self.trace.stamp(Moment::Looked);
+        let mut found = self.look_at_links(held, look)?;
         if found.is_empty() && self.arm() {
-            found = self.look_at_links(held, accepts)?;
+            let whole = StandInLook { only_marked: false, ..look };
+            found = self.look_at_links(held, whole)?;
         }
         self.leave_receive(found.is_empty());
         Ok(found)
     }
 
+    /// Whether a silent stand-in has something to look at, apart from its pending messages. A few
+    /// loads, no system call. Whoever clears marks of others delays them until the next look at
+    /// all links.
+    pub(crate) fn stand_in_has_news(&self) -> bool {
+        self.session.has_events()
+            || self.session.control().has_queued_events()
+            || self.waiter.pages().any_ready_of(self.peers.index_limit())
+    }
+
+    /// Whether a pending message of a stand-in may have moved on; with `is_told`, its take is known
+    /// already. A few loads. A message that is not posted needs the doorbell.
+    pub(crate) fn has_moved(&self, pending: &PendingRequest, is_told: bool) -> bool {
+        let ClaimState::Posted(request) = &*pending.claim.state() else { return true };
+        let Some(peer) = self.peers.find_index(request.index) else { return true };
+        match peer.link().fate(request.posted) {
+            MessageFate::Open => false,
+            MessageFate::Taken if request.is_send || !is_told => true,
+            MessageFate::Taken => !peer.link().is_quiet(),
+            MessageFate::Held(_) | MessageFate::Refused(_) | MessageFate::Gone => true,
+        }
+    }
+
+    /// Whether an event that was read has ended this endpoint.
+    pub(crate) fn has_left(&self) -> bool {
+        self.membership.check_bound().is_err()
+    }
+
+    /// Whether this stand-in learns of some things by its doorbell alone: a link or a slot that is
+    /// not free yet, and the bounce buffers of copies.
+    pub(crate) fn needs_rings(&self) -> bool {
+        self.copies.has_stand_in_gate() || self.claims.any_unposted()
+    }
+
     fn look_at_links(
         &mut self,
         held: &mut HeldMessages,
-        accepts: bool,
+        StandInLook { accepts, only_marked }: StandInLook,
     ) -> Result<Vec<Found>, Fail> {
+        let has_events = self.session.has_events() || self.session.control().has_queued_events();
         while self.session.has_events() {
             self.receive_events()?;
         }
         self.forget_dead();
+        let mut indexes: Vec<u32> = Vec::new();
         for ready_bitmap in self.waiter.pages().ready_bitmaps() {
-            ready_bitmap.drain(|_index| {});
+            ready_bitmap.drain(|index| indexes.push(index));
         }
-        let indexes: Vec<u32> = self.peers.indexes().collect();
-        held.0.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
+        // A link that an event brought may have been marked before.
+        if !only_marked || has_events {
+            indexes.clear();
+            indexes.extend(self.peers.indexes());
+            held.0.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
+        }
         let mut found = Vec::new();
         for index in indexes {
             self.look_at_link(index, held, accepts, &mut found);
@@ -100,7 +150,8 @@ impl Endpoint {
         accepts: bool,
         found: &mut Vec<Found>,
     ) {
-        let peer = self.peers.get_mut(index);
+        // The index may come from shared memory.
+        let Some(peer) = self.peers.claimed(index) else { return };
         let from = peer.address();
         if peer.admission().is_closed() {
             return;
@@ -153,6 +204,7 @@ impl Endpoint {
         arrival: Arrival,
         held: &mut HeldMessages,
     ) -> Option<Found> {
+        self.trace.stamp(Moment::Found);
         let (taken, bytes) = if self.peers.get(index).link().has_incoming_block() {
             self.hold_with_block(index, from, arrival)?
         } else {
@@ -160,6 +212,9 @@ impl Endpoint {
         };
         let held_now = HeldMessage { state: arrival.state, is_taken: false, is_given_up: false };
         held.0.insert(from.0, held_now);
+        // A call of a trace ends its first part here; the wire and the other node follow.
+        self.trace.took(from, arrival, taken.m_type, bytes.len());
+        self.trace.done();
         Some(Found::Message {
             from,
             is_request: taken.kind == MessageKind::Request,
@@ -221,6 +276,7 @@ impl Endpoint {
         bytes: &[u8],
     ) -> Result<bool, Fail> {
         let Some((index, _)) = self.find_held(held, sender) else { return Ok(false) };
+        self.trace.stamp(Moment::Begun);
         let outgoing = Outgoing::new(message, bytes).ok_or(Fail::from(Code::MsgSize))?;
         let is_posted = if outgoing.is_large() {
             self.reply_long(sender, message, bytes).map_err(|error| Fail::from(error.code()))?;

@@ -186,8 +186,13 @@ impl Endpoint {
         let mut sleep_state = SleepState { target, deadline, since_ns, tid: 0, ask_after_ns };
         let mut polls = 0_u32;
         let mut shares_cpu = self.shares_cpu(target.index);
+        let is_far = self.awaits_stand_in(target.index);
         loop {
-            match spinner.next(shares_cpu) {
+            let step = match is_far {
+                true => spinner.next_behind_others(),
+                false => spinner.next(shares_cpu),
+            };
+            match step {
                 SpinStep::Poll => {
                     polls = polls.wrapping_add(1);
                     if !shares_cpu && !polls.is_multiple_of(CHEAP_POLLS) && self.is_quiet(&target) {
@@ -248,6 +253,13 @@ impl Endpoint {
         let cpu = self.waiter.publish_cpu();
         let Some(index) = index.or_else(|| self.inbox.hot().likeliest()) else { return false };
         self.peers.find_index(index).is_some_and(|peer| peer.cpu() == cpu)
+    }
+
+    /// Whether the likeliest sender is a stand-in: its messages come through the proxy.
+    fn awaits_stand_in(&self, index: Option<u32>) -> bool {
+        let index = index.or_else(|| self.inbox.hot().likeliest());
+        let peer = index.and_then(|index| self.peers.find_index(index));
+        peer.is_some_and(|peer| peer.admission().may_hold())
     }
 
     /// Sleeps once, unless `poll` finds something before.

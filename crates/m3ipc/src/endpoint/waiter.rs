@@ -140,7 +140,6 @@ impl Waiter {
         self.is_silent
     }
 
-    #[cfg(feature = "tokio")]
     pub(super) fn set_silent(&mut self, is_silent: bool) {
         self.is_silent = is_silent;
     }

@@ -59,6 +59,12 @@ pub enum LocalCopyStep {
 }
 
 impl StandIn {
+    /// The user of a local requester.
+    #[must_use]
+    pub fn user_of(&self, requester: Address) -> Option<u32> {
+        self.endpoint.user_of(requester)
+    }
+
     /// What local requesters want to be copied.
     pub fn poll_copies(&mut self) -> Vec<CopyEvent> {
         let found = self.endpoint.poll_copies();

@@ -11,11 +11,17 @@
 use super::network::Clock;
 use m3ipc::nodes::{CopyEvent, CopyWish, LocalCopy, LocalCopyStep, StandIn};
 use m3ipc::{Address, Code};
-use m3ipc_fabric::{Action, CallRefusal, CopyId, CopyOrder, EndpointId, Machine};
+use m3ipc_fabric::{Action, CallRefusal, CopyId, CopyOrder, EndpointId, Machine, NodeId};
 use std::collections::BTreeMap;
+
+/// Copies of the requesters of one user with one node that may be under way. The machine has a
+/// limit for all of them together, which no user may use up.
+const OF_USER_MAX: usize = 64;
 
 /// The stand-ins, for the copies.
 pub trait StandIns {
+    /// The node of an endpoint that has a stand-in.
+    fn node_of(&self, id: EndpointId) -> Option<NodeId>;
     /// All of them.
     fn ids(&self) -> Vec<EndpointId>;
     /// One of them.
@@ -24,10 +30,15 @@ pub trait StandIns {
     fn make(&mut self, id: EndpointId) -> Option<&mut StandIn>;
 }
 
+/// Whose part of the limit a copy uses.
+type Share = (Option<u32>, Option<NodeId>);
+
 /// A copy of a local requester with a stand-in.
 struct Asked {
     stand_in: EndpointId,
     requester: Address,
+    /// The user of the requester, and the node of the party.
+    share: Share,
     is_write: bool,
     /// Bytes of a read that the requester has not got.
     buffer: Vec<u8>,
@@ -57,6 +68,12 @@ impl Copies {
         !self.asked.is_empty() || !self.served.is_empty()
     }
 
+    /// Whether a copy of this stand-in is under way.
+    pub fn involves(&self, id: EndpointId) -> bool {
+        self.asked.values().any(|it| it.stand_in == id)
+            || self.served.values().any(|it| it.requester == id)
+    }
+
     /// Goes on with all copies. Whether anything moved.
     pub fn step(
         &mut self,
@@ -84,6 +101,7 @@ impl Copies {
     ) -> bool {
         let mut found_any = false;
         for id in stand_ins.ids() {
+            let node = stand_ins.node_of(id);
             let Some(stand_in) = stand_ins.get(id) else { continue };
             for event in stand_in.poll_copies() {
                 found_any = true;
@@ -96,9 +114,13 @@ impl Copies {
                     CopyEvent::Begun(from, wish) => {
                         let requester = EndpointId::new(id.vm, from);
                         let order = order_of(wish);
-                        let begun = machine.copy(clock.now_ns(), requester, id.address, order);
+                        let share = (stand_in.user_of(from), node);
+                        let begun = match self.has_room(share) {
+                            true => machine.copy(clock.now_ns(), requester, id.address, order),
+                            false => Err(CallRefusal::Full(node.unwrap_or(NodeId(0)))),
+                        };
                         match begun {
-                            Ok(copy) => self.note_asked(copy, id, from, wish.is_write),
+                            Ok(copy) => self.note_asked(copy, id, (from, share), wish.is_write),
                             Err(why) => {
                                 let code = code_of(why, wish.is_write).number();
                                 stand_in.finish_copy(from, code, 0);
@@ -111,8 +133,20 @@ impl Copies {
         found_any
     }
 
-    fn note_asked(&mut self, copy: CopyId, id: EndpointId, requester: Address, is_write: bool) {
-        let asked = Asked { stand_in: id, requester, is_write, buffer: Vec::new(), end: None };
+    /// Whether another copy of a user with a node may begin.
+    fn has_room(&self, share: Share) -> bool {
+        self.asked.values().filter(|it| it.share == share).count() < OF_USER_MAX
+    }
+
+    fn note_asked(
+        &mut self,
+        copy: CopyId,
+        id: EndpointId,
+        (requester, share): (Address, Share),
+        is_write: bool,
+    ) {
+        let (buffer, end) = (Vec::new(), None);
+        let asked = Asked { stand_in: id, requester, share, is_write, buffer, end };
         self.by_pair.insert((id, requester), copy);
         self.asked.insert(copy, asked);
     }
@@ -276,5 +310,27 @@ fn code_of(why: CallRefusal, is_write: bool) -> Code {
         CallRefusal::NoEndpoint if is_write => Code::DstDied,
         CallRefusal::NoEndpoint => Code::SrcDied,
         CallRefusal::Local | CallRefusal::TooLong(_) => Code::Endpoint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_leaves_room_for_the_copies_of_others() {
+        let mut copies = Copies::default();
+        let id = EndpointId::new(3, Address(10));
+        let (user, other) = ((Some(1000), Some(NodeId(2))), (Some(1001), Some(NodeId(2))));
+        for (number, requester) in (1..).zip(100..100 + i32::try_from(OF_USER_MAX).unwrap()) {
+            assert!(copies.has_room(user));
+            let copy = CopyId::Own(m3ipc_fabric::CallId(number));
+            copies.note_asked(copy, id, (Address(requester), user), true);
+        }
+        assert!(!copies.has_room(user) && copies.has_room(other));
+        assert!(copies.has_room((Some(1000), Some(NodeId(3)))), "with another node");
+        copies.forget((id, Address(100)));
+        assert!(copies.has_room(user));
+        assert!(copies.involves(id) && !copies.involves(EndpointId::new(3, Address(11))));
     }
 }

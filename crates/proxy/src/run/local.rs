@@ -7,17 +7,21 @@
 //! | a message of a remote endpoint: posted by its stand-in | `Deliver`; then `taken`, `answer`, `refused` |
 //! | a bind, an end | `bound`, `died` |
 
+mod attention;
 mod calls;
 mod copies;
 mod nodes;
+mod polling;
 mod wakeups;
 
 use super::copy::Copies;
-use super::ends::{Parcel, failure_of, report};
+use super::ends::{Parcel, failure_of};
 use super::kept::Kept;
 use super::names::Names;
 use super::network::Clock;
 use super::wanted::{Turn, Wanted};
+pub use attention::Pass;
+use attention::{Attention, Looks};
 use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
@@ -25,11 +29,8 @@ use m3ipc_fabric::{
     Owners, VmId,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
-
-/// The pauses between two looks for what nobody rings about.
-const LOOKS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
+use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 /// A message of a remote endpoint in the link of its stand-in.
 struct Delivery {
@@ -44,6 +45,7 @@ struct Entry {
     descriptor: OwnedFd,
     /// Whether the machine had no room for a message: the messages wait in their links.
     blocked: bool,
+    attention: Attention,
     /// The calls of local senders.
     calls: BTreeMap<Address, CallId>,
     deliveries: BTreeMap<DeliveryId, Delivery>,
@@ -72,8 +74,9 @@ pub struct Local {
     /// The wakeups of local endpoints, with the daemon's numbers.
     wakeups: BTreeMap<CallId, u64>,
     names: Names,
-    next_look: Option<Instant>,
-    look: Duration,
+    looks: Looks,
+    /// Whether the last pass was silent.
+    is_silent: bool,
 }
 
 impl Local {
@@ -94,17 +97,9 @@ impl Local {
             relayed: Vec::new(),
             wakeups: BTreeMap::new(),
             names: Names::default(),
-            next_look: None,
-            look: LOOKS[0],
+            looks: Looks::default(),
+            is_silent: false,
         }
-    }
-
-    /// The descriptors to poll.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        // The messages of a blocked one wait, and would wake this loop again and again.
-        let open = self.stand_ins.values().filter(|entry| !entry.blocked);
-        let stand_ins = open.map(|entry| entry.descriptor.as_fd());
-        std::iter::once(self.proxy.as_fd()).chain(stand_ins)
     }
 
     /// The number of stand-ins.
@@ -114,51 +109,11 @@ impl Local {
 
     /// When [`Local::step`] is due without an event.
     pub fn deadline(&self) -> Option<Instant> {
-        if !self.relayed.is_empty() {
+        if !self.relayed.is_empty() || self.stand_ins.values().any(Entry::has_rung) {
             return Some(Instant::now());
         }
-        let all = self.wanted.deadline().into_iter().chain(self.next_look);
+        let all = self.wanted.deadline().into_iter().chain(self.looks.next());
         all.chain(self.names.deadline()).min()
-    }
-
-    /// Takes all that is new on this node.
-    ///
-    /// # Errors
-    /// The daemon is gone.
-    pub fn step(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
-        self.read_events(machine, clock)?;
-        self.report_relays(machine, clock);
-        let now = Instant::now();
-        self.wanted.begin_step(now);
-        self.wanted.due().into_iter().for_each(|id| _ = self.turn(id));
-        for parcel in std::mem::take(&mut self.late) {
-            self.deliver(parcel, machine, clock);
-        }
-        let mut names = std::mem::take(&mut self.names);
-        names.step(self);
-        self.names = names;
-        for (id, sender, called) in self.kept.retry(machine, clock.now_ns()) {
-            self.note_call(id, sender, called);
-        }
-        let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
-        let mut found_any = false;
-        for id in ids {
-            found_any |= self.poll(id, machine, clock)?;
-        }
-        found_any |= self.step_copies(machine, clock);
-        self.plan_look(now, found_any);
-        Ok(())
-    }
-
-    /// A take of a request does not ring, and neither does a sender that gives up.
-    fn plan_look(&mut self, now: Instant, found_any: bool) {
-        let untold = |entry: &Entry| {
-            entry.deliveries.values().any(|it| !it.told && matches!(it.posted, Posted::Request(_)))
-        };
-        let looks = |entry: &Entry| entry.blocked || entry.stand_in.holds_any() || untold(entry);
-        self.look = if found_any { LOOKS[0] } else { LOOKS[1].min(self.look * 2) };
-        let looks = self.copies.any() || self.stand_ins.values().any(looks);
-        self.next_look = looks.then(|| now + self.look);
     }
 
     /// The binds and the ends of local endpoints.
@@ -237,7 +192,8 @@ impl Local {
         let made = self.proxy.stand_in(i32::from(id.vm), id.address).and_then(|mut stand_in| {
             let descriptor = stand_in.share_fd()?;
             let (calls, deliveries, notified) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-            Ok(Entry { stand_in, descriptor, blocked: false, calls, deliveries, notified })
+            let (blocked, attention) = (false, Attention::default());
+            Ok(Entry { stand_in, descriptor, blocked, attention, calls, deliveries, notified })
         });
         match made {
             Ok(entry) => {
@@ -295,46 +251,13 @@ impl Local {
     pub fn room(&mut self, node: NodeId, vm: VmId, machine: &mut Machine, clock: &Clock) {
         for (id, entry) in &mut self.stand_ins {
             if id.vm == vm && self.owners.owner(*id) == Some(node) {
-                entry.blocked = false;
+                entry.unblock();
                 entry.notified.retain(|from, bits| {
                     let from = EndpointId::new(vm, *from);
                     let notified = machine.notify(clock.now_ns(), from, id.address, *bits);
                     matches!(notified, Err(CallRefusal::Full(_)))
                 });
             }
-        }
-    }
-
-    /// Polls a stand-in until it finds nothing. Whether it found anything.
-    fn poll(
-        &mut self,
-        id: EndpointId,
-        machine: &mut Machine,
-        clock: &Clock,
-    ) -> Result<bool, NodeError> {
-        let mut found_any = false;
-        loop {
-            let Some(entry) = self.stand_ins.get_mut(&id) else { return Ok(found_any) };
-            // A sender may give a message up that an earlier call holds.
-            let found = match entry.blocked {
-                true => entry.stand_in.poll_without_messages(),
-                false => entry.stand_in.poll(),
-            };
-            let Ok(found) = found else {
-                // Another process unbound it, or its VM has ended.
-                self.remove(id, machine, clock);
-                self.wanted.ended(id);
-                return Ok(found_any);
-            };
-            let mut is_over = found.is_empty();
-            for event in found {
-                self.local_event(id, event, machine, clock)?;
-            }
-            is_over &= !self.poll_deliveries(id, machine, clock);
-            if is_over {
-                return Ok(found_any);
-            }
-            found_any = true;
         }
     }
 
@@ -415,36 +338,6 @@ impl Local {
         entry.stand_in.failed(from, code);
     }
 
-    /// Whether any delivery of a stand-in has ended.
-    fn poll_deliveries(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) -> bool {
-        let Some(entry) = self.stand_ins.get_mut(&id) else { return false };
-        let mut ended = Vec::new();
-        for (number, delivery) in &mut entry.deliveries {
-            match entry.stand_in.poll_posted(&mut delivery.posted) {
-                // `remove` finds out whether the receiver has it.
-                Some(PostedEnd::Failed(_)) if !entry.stand_in.is_bound() => {}
-                Some(end @ PostedEnd::Relayed(..)) => {
-                    self.relayed.push((*number, end));
-                    ended.push(*number);
-                }
-                Some(end) => {
-                    report(machine, clock, *number, end);
-                    ended.push(*number);
-                }
-                None if !delivery.told && entry.stand_in.is_taken(&delivery.posted) => {
-                    delivery.told = true;
-                    machine.taken(clock.now_ns(), *number);
-                }
-                None => {}
-            }
-        }
-        for number in &ended {
-            entry.deliveries.remove(number);
-            self.deliveries.remove(number);
-        }
-        !ended.is_empty()
-    }
-
     /// Posts a message of a remote endpoint.
     pub fn deliver(&mut self, parcel: Parcel, machine: &mut Machine, clock: &Clock) {
         let Parcel { number, from, to, kind, .. } = parcel;
@@ -464,13 +357,12 @@ impl Local {
         }
         let Content { m_type, payload, long } = parcel.content;
         let message = Message { payload, ..Message::new(m_type) };
+        entry.attend(self.is_silent);
         match entry.stand_in.post(to, kind == CallKind::Request, &message, long) {
             Ok(posted) => {
                 entry.deliveries.insert(number, Delivery { to, posted, told: false });
                 self.deliveries.insert(number, from);
-                self.look = LOOKS[0];
-                self.poll_deliveries(from, machine, clock);
-                self.plan_look(Instant::now(), true);
+                self.note_delivery(from, machine, clock);
             }
             Err(code) => machine.refused(clock.now_ns(), number, failure_of(code)),
         }

@@ -5,8 +5,9 @@
 //!   links ── local: stand-ins ── machine (m3ipc-fabric) ── network
 //! ```
 //!
-//! One thread, one `poll` over all descriptors. The machine decides; `local` and `network` carry
-//! out. A life of the proxy ends with its daemon: the calls of other nodes end with their truth,
+//! One thread, one `poll` over all descriptors. Between two sleeps the loop looks at shared memory
+//! in place of the stand-ins' descriptors. The machine decides; `local` and `network` carry out. A
+//! life of the proxy ends with its daemon: the calls of other nodes end with their truth,
 //! and a new life begins with the next daemon.
 
 mod config;
@@ -21,6 +22,7 @@ mod local;
 mod names;
 mod network;
 mod patience;
+mod probes;
 pub mod sandbox;
 mod user;
 mod wanted;
@@ -36,11 +38,11 @@ use ends::Parcel;
 use feed::{Feed, FeedEvent};
 use incarnation::Lives;
 use links::Links;
-use local::Local;
+use local::{Local, Pass};
 use m3ipc::nodes::{OtherNode, Proxy};
 use m3ipc::{Code, NodeError};
-use m3ipc_fabric::{Action, Machine, NodeId, Registry, Settings};
-use network::{Clock, Network};
+use m3ipc_fabric::{Action, EndpointId, Machine, NodeId, Registry, Settings};
+use network::{Clock, Network, NetworkReport};
 use patience::Patience;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -51,6 +53,10 @@ use std::time::{Duration, Instant};
 const PREDECESSOR: Duration = Duration::from_secs(3);
 /// The pause between two attempts to find a daemon.
 const PAUSE: Duration = Duration::from_millis(100);
+/// News within so many looks came at once, however long others had the CPU between two of them.
+const QUICK_LOOKS: u32 = 2;
+/// The fewest looks before a sleep.
+const VAIN_LOOKS: u32 = 8;
 
 /// Why a proxy has ended.
 #[derive(Debug, thiserror::Error)]
@@ -200,6 +206,20 @@ fn raise_descriptor_limit() {
         setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
 }
 
+/// What the descriptors have reported.
+#[derive(Debug, Default)]
+struct Reported {
+    network: NetworkReport,
+    status: bool,
+    daemon: bool,
+    /// Stand-ins.
+    rung: Vec<EndpointId>,
+    /// Whether marks in shared memory are all that there is.
+    by_marks: bool,
+    /// Whether the first looks found it, however long others had the CPU meanwhile.
+    is_quick: bool,
+}
+
 /// The proxy from its registration to the end of the daemon.
 struct Life<'a> {
     config: &'a Config,
@@ -209,6 +229,13 @@ struct Life<'a> {
     network: Network<'a>,
     links: Links,
     patience: Patience,
+    reported: Reported,
+    /// Whether the latest pass was for marks alone, and found nothing.
+    was_vain: bool,
+    /// Whether polling was in vain: a sleep follows the next pass.
+    sleeps_next: bool,
+    /// The begin of a wait that goes on after a pass.
+    waits_since: Option<Instant>,
     /// None where the runtime directory takes no socket.
     status: Option<&'a StatusSocket>,
 }
@@ -245,7 +272,22 @@ impl<'a> Life<'a> {
             let _ = local.answers_for(config::NO_NODE);
         }
         let (links, patience) = (Links::new(incarnation), Patience::default());
-        Self { config, clock, machine, local, network, links, patience, status: None }
+        let everything = NetworkReport { wires: true, listener: true };
+        let reported = Reported { network: everything, daemon: true, ..Reported::default() };
+        Self {
+            config,
+            clock,
+            machine,
+            local,
+            network,
+            links,
+            patience,
+            reported,
+            was_vain: false,
+            sleeps_next: false,
+            waits_since: None,
+            status: None,
+        }
     }
 
     /// Works until the daemon ends.
@@ -253,48 +295,122 @@ impl<'a> Life<'a> {
         while self.step().is_ok() {
             self.wait()?;
         }
+        self.network.leave();
         Ok(())
     }
 
     fn step(&mut self) -> Result<(), NodeError> {
+        let is_silent = self.patience.polls() && !self.sleeps_next;
+        let reported = std::mem::take(&mut self.reported);
+        self.local.note_rings(&reported.rung);
         self.follow_registry()?;
         let now = Instant::now();
-        self.network.step(&mut self.machine, &self.clock, now);
+        self.network.step(reported.network, &mut self.machine, &self.clock, now);
         self.machine.tick(self.clock.now_ns());
         self.act()?;
-        self.local.step(&mut self.machine, &self.clock)?;
+        let pass = Pass { is_silent, daemon: reported.daemon };
+        let found_any = self.local.step(pass, &mut self.machine, &self.clock)?;
+        self.was_vain = reported.by_marks && !found_any;
         self.act()?;
         self.network.transmit(&mut self.machine, &self.clock, now);
-        if let Some(status) = self.status {
+        if let Some(status) = self.status
+            && reported.status
+        {
             status.serve(|| self.links.status(self.config, &self.network, &self.local));
         }
         // What a connection had no room for may have ended a session.
         self.act()
     }
 
-    /// Waits for an event or the next deadline.
+    /// Waits for an event or the next deadline. Returns before a sleep for a pass that makes all
+    /// stand-ins loud.
     fn wait(&mut self) -> Result<(), RunError> {
+        let begin = self.waits_since.take().unwrap_or_else(Instant::now);
+        let polls = self.patience.polls() && !self.sleeps_next;
+        let waited = match polls {
+            true => self.poll_for_news(begin)?,
+            // A deliverer may have left a stand-in silent.
+            false if self.local.is_any_silent() => None,
+            false => Some(self.sleep()?),
+        };
+        let Some(reported) = waited else {
+            (self.sleeps_next, self.waits_since) = (true, Some(begin));
+            return Ok(());
+        };
+        // A peer that marks its link without end must not keep this loop awake.
+        let was_vain = std::mem::take(&mut self.was_vain);
+        self.patience.waited(match (was_vain, reported.is_quick) {
+            (true, _) => patience::LONGEST,
+            (false, true) => Duration::ZERO,
+            (false, false) => begin.elapsed(),
+        });
+        (self.sleeps_next, self.reported) = (false, reported);
+        Ok(())
+    }
+
+    /// When the loop has something to do without an event.
+    fn deadline(&self) -> Option<Instant> {
         let machine = self.machine.next_timeout_ns().map(|at_ns| self.clock.at(at_ns));
         let all = [machine, self.network.deadline(), self.local.deadline()];
-        let limit_at = all.into_iter().flatten().min();
+        all.into_iter().flatten().min()
+    }
+
+    /// Polls for a while, without a sleep. `None` if nothing came.
+    fn poll_for_news(&self, begin: Instant) -> Result<Option<Reported>, RunError> {
+        let mut descriptors = self.descriptors(false);
+        let limit = self.deadline().map_or(patience::LONGEST, |at| {
+            at.saturating_duration_since(begin).min(patience::LONGEST)
+        });
+        let mut looks = 0;
+        loop {
+            std::thread::yield_now();
+            looks += 1;
+            let has_news = self.local.has_news();
+            let any = poll_now(&mut descriptors, Some(&Timespec::default()))?;
+            let elapsed = begin.elapsed();
+            if any || has_news || elapsed >= limit && limit < patience::LONGEST {
+                let (by_marks, is_quick) = (has_news && !any, looks <= QUICK_LOOKS);
+                let reported = self.reported(false, &descriptors);
+                return Ok(Some(Reported { by_marks, is_quick, ..reported }));
+            }
+            if elapsed >= limit && looks >= VAIN_LOOKS {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Sleeps until an event or the next deadline.
+    fn sleep(&self) -> Result<Reported, RunError> {
+        let left = self.deadline().map(|at| at.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut descriptors = self.descriptors(true);
+        poll_now(&mut descriptors, left.as_ref())?;
+        Ok(self.reported(true, &descriptors))
+    }
+
+    /// All descriptors of a poll, in the order of [`Life::reported`].
+    fn descriptors(&self, all: bool) -> Vec<PollFd<'_>> {
         let network = self.network.descriptors().map(|(descriptor, writes)| {
             let out = if writes { PollFlags::OUT } else { PollFlags::empty() };
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN | out)
         });
-        let local = self.local.descriptors();
+        let status = self.status.iter().map(|it| it.as_fd());
         let feed = self.config.feed.iter().filter_map(|feed| feed.descriptor());
-        let local = local.chain(feed).map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
-        let status = self.status.iter();
-        let status = status.map(|it| PollFd::from_borrowed_fd(it.as_fd(), PollFlags::IN));
-        let mut descriptors: Vec<PollFd<'_>> = network.chain(local).chain(status).collect();
-        let begin = Instant::now();
-        let found = wait_for(&mut descriptors, self.patience, begin, limit_at);
-        drop(descriptors);
-        self.patience.waited(begin.elapsed());
-        match found {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(errno) => Err(RunError::Poll(errno)),
-        }
+        let others = status.chain(self.local.descriptors(all)).chain(feed);
+        network.chain(others.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))).collect()
+    }
+
+    /// What these descriptors have reported.
+    fn reported(&self, all: bool, descriptors: &[PollFd<'_>]) -> Reported {
+        let mut reports = descriptors.iter().map(|it| !it.revents().is_empty());
+        let wires = reports.by_ref().take(self.network.wires());
+        let wires = wires.fold(false, |any, reports| any | reports);
+        let listener = self.network.accepts() && reports.next() == Some(true);
+        let status = self.status.is_some() && reports.next() == Some(true);
+        let daemon = reports.next() == Some(true);
+        let rung = self.local.rung(all, reports);
+        let network = NetworkReport { wires, listener };
+        Reported { network, status, daemon, rung, by_marks: false, is_quick: false }
     }
 
     /// Takes what the program of the registry has written.
@@ -401,26 +517,13 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Waits for an event, at first without a sleep if that pays.
-fn wait_for(
-    descriptors: &mut [PollFd<'_>],
-    patience: Patience,
-    begin: Instant,
-    limit: Option<Instant>,
-) -> Result<usize, rustix::io::Errno> {
-    let left = |now| limit.map(|at| at.saturating_duration_since(now));
-    if patience.polls() {
-        let most = left(begin).map_or(patience::LONGEST, |left| left.min(patience::LONGEST));
-        while begin.elapsed() < most {
-            std::thread::yield_now();
-            match poll(descriptors, Some(&Timespec::default()))? {
-                0 => {}
-                found => return Ok(found),
-            }
-        }
+/// A poll; whether any descriptor has reported something.
+fn poll_now(descriptors: &mut [PollFd<'_>], limit: Option<&Timespec>) -> Result<bool, RunError> {
+    match poll(descriptors, limit) {
+        Ok(found) => Ok(found > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(RunError::Poll(errno)),
     }
-    let left = left(Instant::now()).and_then(|left| Timespec::try_from(left).ok());
-    poll(descriptors, left.as_ref())
 }
 
 /// What to do about a refused connection.

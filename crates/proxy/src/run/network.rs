@@ -1,11 +1,13 @@
 //! The connections of a proxy: one with each other node. The node of the lower id connects.
 
 use super::config::Config;
+use super::probes::Probes;
 use crate::NodeName;
 use crate::status::Traffic;
-use crate::transport::{Connection, Listener, Sent, Transport};
+use crate::transport::{Connection, End, Listener, Reason, Sent, Transport};
 use m3ipc_fabric::{ConnectionId, Lane, Machine, NodeId};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -20,7 +22,11 @@ const PACKETS: usize = 256;
 const NO_ACCEPT: Duration = Duration::from_millis(500);
 
 /// The reason that a peer gets when the machine closes a connection.
-const CLOSED: crate::transport::Reason = crate::transport::Reason(1);
+const CLOSED: Reason = Reason(1);
+/// The reason that a peer gets when this life of the proxy ends.
+const LEFT: Reason = Reason(2);
+/// A connection that lasted so long is made again at once.
+const LASTED: Duration = Duration::from_secs(1);
 
 struct Wire {
     connection: Box<dyn Connection>,
@@ -28,6 +34,7 @@ struct Wire {
     node: Option<NodeId>,
     /// A packet for which the connection had no room.
     waiting: Option<Vec<u8>>,
+    begun: Instant,
 }
 
 struct Peer {
@@ -56,6 +63,15 @@ pub struct Line {
     pub round_trip: Option<Duration>,
 }
 
+/// Which descriptors of the network have reported something.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NetworkReport {
+    /// Any connection.
+    pub wires: bool,
+    /// The listening one.
+    pub listener: bool,
+}
+
 /// All connections of a proxy.
 pub struct Network<'a> {
     transport: Box<dyn Transport>,
@@ -63,6 +79,7 @@ pub struct Network<'a> {
     own: NodeId,
     peers: Vec<Peer>,
     wires: BTreeMap<ConnectionId, Wire>,
+    probes: Probes,
     last: u64,
     /// When to accept again, after a failure.
     next_accept: Option<Instant>,
@@ -93,19 +110,30 @@ impl<'a> Network<'a> {
             })
         });
         let (peers, own) = (peers.collect(), config.own.id);
-        let (wires, frame) = (BTreeMap::new(), Vec::new());
+        let (wires, probes, frame) = (BTreeMap::new(), Probes::default(), Vec::new());
         let (last, next_accept, is_behind) = (0, None, false);
-        Self { transport, listener, own, peers, wires, last, next_accept, frame, is_behind }
+        Self { transport, listener, own, peers, wires, probes, last, next_accept, frame, is_behind }
     }
 
-    /// The descriptors to poll, and whether each one shall tell that it takes bytes.
+    /// The number of connections, and of those that begin.
+    pub fn wires(&self) -> usize {
+        self.wires.len() + self.probes.len()
+    }
+
+    /// Whether the listening descriptor is polled.
+    pub fn accepts(&self) -> bool {
+        self.next_accept.is_none()
+    }
+
+    /// The descriptors to poll, and whether each one shall tell that it takes bytes. The listening
+    /// one comes after the connections.
     pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         let wires = self.wires.values().map(|wire| {
             let connection = &wire.connection;
             (connection.as_fd(), connection.wants_write() || wire.waiting.is_some())
         });
-        let listener = self.next_accept.is_none().then(|| (self.listener.as_fd(), false));
-        listener.into_iter().chain(wires)
+        let listener = self.accepts().then(|| (self.listener.as_fd(), false));
+        wires.chain(self.probes.descriptors().map(|it| (it, true))).chain(listener)
     }
 
     /// When [`Network::step`] is due without an event.
@@ -113,24 +141,42 @@ impl<'a> Network<'a> {
         let dials = self.peers.iter().filter(|peer| self.dials(peer)).map(|peer| peer.next_dial);
         let wires = self.wires.values().filter_map(|wire| wire.connection.deadline());
         let behind = self.is_behind.then(Instant::now);
-        wires.chain(dials).chain(self.next_accept).chain(behind).min()
+        let all = wires.chain(dials).chain(self.next_accept).chain(behind);
+        all.chain(self.probes.deadline()).min()
     }
 
     fn dials(&self, peer: &Peer) -> bool {
         self.own < peer.id && peer.dialled.is_none()
     }
 
-    fn add(&mut self, connection: Box<dyn Connection>) -> ConnectionId {
+    fn add(&mut self, connection: Box<dyn Connection>, begun: Instant) -> ConnectionId {
         self.last += 1;
         let id = ConnectionId(self.last);
-        self.wires.insert(id, Wire { connection, node: None, waiting: None });
+        self.wires.insert(id, Wire { connection, node: None, waiting: None, begun });
         id
     }
 
-    /// Reads, accepts and connects.
-    pub fn step(&mut self, machine: &mut Machine, clock: &Clock, now: Instant) {
-        self.accept(now);
-        self.dial(now);
+    /// Reads, accepts and connects, as far as something is due or a descriptor has reported.
+    pub fn step(
+        &mut self,
+        reported: NetworkReport,
+        machine: &mut Machine,
+        clock: &Clock,
+        now: Instant,
+    ) {
+        let is_due = self.is_behind || self.deadline().is_some_and(|at| at <= now);
+        if is_due || reported.listener {
+            self.accept(now);
+        }
+        if is_due {
+            self.dial(machine, clock, now);
+        }
+        if !is_due && !reported.wires {
+            return;
+        }
+        for node in self.probes.refused(now) {
+            machine.gone(clock.now_ns(), node);
+        }
         self.is_behind = false;
         let ids: Vec<ConnectionId> = self.wires.keys().copied().collect();
         for id in ids {
@@ -146,7 +192,7 @@ impl<'a> Network<'a> {
         loop {
             match self.listener.accept(now) {
                 Ok(Some(connection)) => {
-                    self.add(connection);
+                    self.add(connection, now);
                     self.drop_strangers();
                 }
                 Ok(None) => return,
@@ -170,18 +216,23 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn dial(&mut self, now: Instant) {
+    fn dial(&mut self, machine: &mut Machine, clock: &Clock, now: Instant) {
         for at in 0..self.peers.len() {
             let peer = &self.peers[at];
             if !self.dials(peer) || peer.next_dial > now {
                 continue;
             }
             let made = self.transport.connect(&peer.name, peer.address, now);
-            let made = made.map(|connection| self.add(connection));
+            let made = made.map(|connection| self.add(connection, now));
             let peer = &mut self.peers[at];
             match made {
                 Ok(id) => peer.dialled = Some(id),
-                Err(error) => peer.failed(now, &error.to_string()),
+                Err(error) => {
+                    peer.failed(now, &error.to_string());
+                    if error.kind() == ErrorKind::ConnectionRefused {
+                        machine.gone(clock.now_ns(), peer.id);
+                    }
+                }
             }
         }
     }
@@ -220,7 +271,7 @@ impl<'a> Network<'a> {
                 }
                 Err(end) => {
                     self.frame = frame;
-                    return self.ended(id, &end.to_string(), machine, clock, now);
+                    return self.ended(id, &end, machine, clock, now);
                 }
             }
         }
@@ -230,24 +281,54 @@ impl<'a> Network<'a> {
     fn ended(
         &mut self,
         id: ConnectionId,
-        why: &str,
+        end: &End,
         machine: &mut Machine,
         clock: &Clock,
         now: Instant,
     ) {
         let Some(wire) = self.wires.remove(&id) else { return };
+        let why = end.to_string();
+        let lasted = wire.node.is_some() && now.saturating_duration_since(wire.begun) >= LASTED;
+        let mut gone = wire.node.filter(|_| *end == End::Closed(LEFT));
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
             peer.dialled = None;
-            peer.failed(now, why);
+            peer.failed(now, &why);
+            if lasted {
+                peer.next_dial = now;
+            }
+            if *end == End::Lost(ErrorKind::ConnectionRefused) {
+                gone = Some(peer.id);
+            }
         } else {
             if let Some(node) = wire.node {
-                self.count(node, |line| line.failure = Some(why.to_owned()));
+                self.count(node, |line| line.failure = Some(why.clone()));
             }
             eprintln!("m3-proxy: a connection of another node has ended: {why}");
         }
         if let Some(node) = wire.node {
             machine.disconnected(clock.now_ns(), node, id);
+            if lasted && gone.is_none() && matches!(end, End::Lost(_)) {
+                self.probe(node, machine, clock, now);
+            }
         }
+        if let Some(node) = gone {
+            machine.gone(clock.now_ns(), node);
+        }
+    }
+
+    /// Finds out whether a node that connects to this one has ended. The other way round, the next
+    /// connection shows it.
+    fn probe(&mut self, node: NodeId, machine: &mut Machine, clock: &Clock, now: Instant) {
+        if let Some(peer) = self.peers.iter().find(|it| it.id == node && it.id < self.own)
+            && let Some(found) = self.probes.begin(node, peer.address, now)
+        {
+            machine.gone(clock.now_ns(), found);
+        }
+    }
+
+    /// Tells all peers that this life of the proxy ends.
+    pub fn leave(&mut self) {
+        self.wires.values_mut().for_each(|wire| wire.connection.close(LEFT));
     }
 
     /// Closes a connection that the machine knows no longer.

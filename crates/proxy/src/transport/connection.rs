@@ -363,7 +363,7 @@ pub(super) fn write(socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// A socket that begins to connect.
-pub(super) fn connect_to(at: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) fn connect_to(at: SocketAddr) -> io::Result<TcpStream> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;

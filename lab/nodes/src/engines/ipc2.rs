@@ -9,21 +9,35 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use m3ipc::{Address, Endpoint, Message, Node, Source, Vm, VmConfig};
+use m3ipc::{
+    Address, Audience, Endpoint, Grant, Location, Message, Node, Rights, Source, Vm, VmConfig,
+};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::client::{Figures, Task, figures};
 use crate::keys::Keys;
-use crate::line::{Engine, Line, SMALL_BYTES, Shape};
+use crate::line::{COPY_BYTES, Engine, Line, SMALL_BYTES, Shape};
 
 const VM: i32 = 3;
 /// The slot and the address of the server.
 const SERVER: i32 = 10;
 /// The slot of a server of the client's node.
 const LOCAL: i32 = 5;
+/// The slot of the server of copies.
+const COPIER: i32 = 11;
 /// The type of a request that kills the server.
 const DIE: i32 = 99;
+/// The type of a request that gets no answer.
+const HOLD: i32 = 98;
+/// The type of a request that is answered with a grant of [`COPY_BYTES`].
+const GRANT: i32 = 97;
+/// The file with the number of a proxy.
+const PROXY: &str = "proxy-pid";
+/// The file with the time of a death.
+const KILLED: &str = "killed";
 const CLIENTS: usize = 64;
 /// The port of the proxy of the client's node.
 const PORT: u16 = 9_401;
@@ -38,13 +52,15 @@ pub struct Ipc2 {
     has_tls: bool,
     /// The client's node, as the server's node sees it.
     client: SocketAddr,
+    /// The client's node, once its first line is open.
+    alpha: OnceLock<Running>,
 }
 
 impl Ipc2 {
     /// With the keys of the run, or plain.
     pub fn new(keys: &Keys, has_tls: bool, broker: SocketAddr) -> Self {
         let client = SocketAddr::new(broker.ip(), PORT);
-        Self { keys: keys.clone(), has_tls, client }
+        Self { keys: keys.clone(), has_tls, client, alpha: OnceLock::new() }
     }
 
     /// Starts the daemon and the proxy of a node.
@@ -78,27 +94,57 @@ impl Ipc2 {
             }
         };
         let vm = node.vm_init(&VmConfig::new("lab").id(VM)).map_err(io::Error::other)?;
-        let proxy = proxy(&directory.join("proxy.toml"))?;
-        Ok(Running { _daemon: daemon, proxy, vm, runtime })
+        let running = Running { _daemon: daemon, proxy: Mutex::default(), vm, runtime };
+        running.start_proxy()?;
+        Ok(running)
     }
 }
 
 /// A daemon and a proxy at work. Both end with this process.
 struct Running {
     _daemon: Child,
-    proxy: Child,
+    proxy: Mutex<Option<Child>>,
     vm: Vm,
     runtime: PathBuf,
+}
+
+impl Running {
+    fn proxy(&self) -> MutexGuard<'_, Option<Child>> {
+        self.proxy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_proxy(&self) -> io::Result<()> {
+        let started = proxy(&self.runtime.with_file_name("proxy.toml"))?;
+        let number = started.id().to_string();
+        *self.proxy() = Some(started);
+        std::fs::write(self.runtime.with_file_name(PROXY), number)
+    }
+
+    fn end_proxy(&self) -> io::Result<()> {
+        if let Some(mut proxy) = self.proxy().take() {
+            proxy.kill()?;
+            proxy.wait()?;
+        }
+        Ok(())
+    }
+
+    /// Starts the proxy again if somebody has killed it.
+    fn keep_proxy(&self) -> io::Result<()> {
+        let mut proxy = self.proxy();
+        let has_ended = match proxy.as_mut() {
+            Some(proxy) => proxy.try_wait()?.is_some(),
+            None => true,
+        };
+        drop(proxy);
+        if has_ended { self.start_proxy() } else { Ok(()) }
+    }
 }
 
 /// The proxy of this program, or another build of `m3-proxy`.
 fn proxy(config: &Path) -> io::Result<Child> {
     match std::env::var_os("M3_NODES_PROXY") {
-        Some(other) => {
-            let mut command = Command::new(other);
-            command.args(["run", "--config"]).arg(config).stdin(Stdio::null());
-            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-        }
+        // It dies with this process, as the own one does.
+        Some(other) => child(&["__other-proxy", &other.to_string_lossy()], config),
         None => child(&["__proxy"], config),
     }
 }
@@ -117,17 +163,28 @@ impl Engine for Ipc2 {
     }
 
     async fn connect(&'static self, to: SocketAddr) -> io::Result<Ipc2Line> {
-        let running = self.start("alpha", to)?;
-        await_server(&running.runtime)?;
-        let endpoint = running.vm.bind_any().map_err(io::Error::other)?;
-        Ok(Ipc2Line { endpoint, running, request: vec![] })
+        if let Some(running) = self.alpha.get() {
+            let endpoint = running.vm.bind_additional(None).map_err(io::Error::other)?;
+            return Ok(Ipc2Line { endpoint, running, request: vec![], target: None });
+        }
+        let started = self.start("alpha", to)?;
+        await_server(&started.runtime)?;
+        let running = self.alpha.get_or_init(|| started);
+        let mut endpoint = running.vm.bind_any().map_err(io::Error::other)?;
+        tune(&mut endpoint);
+        Ok(Ipc2Line { endpoint, running, request: vec![], target: None })
     }
 
     async fn serve(&'static self, at: SocketAddr) -> io::Result<()> {
         let running = self.start("beta", at)?;
+        let _copier = server(&running.runtime, COPIER)?;
         loop {
             // It kills itself in the row of deaths.
-            server(&running.runtime, SERVER)?.wait()?;
+            let mut server = server(&running.runtime, SERVER)?;
+            while server.try_wait()?.is_none() {
+                running.keep_proxy()?;
+                std::thread::sleep(Duration::from_millis(5));
+            }
         }
     }
 }
@@ -140,16 +197,26 @@ fn server(runtime: &Path, slot: i32) -> io::Result<Child> {
 pub fn serve(slot: i32, runtime: &Path) -> io::Result<()> {
     let vm = Node::find(runtime).and_then(|mut node| node.vm(VM)).map_err(io::Error::other)?;
     let mut server = vm.bind(slot).map_err(io::Error::other)?;
+    tune(&mut server);
     loop {
         let request = server.receive(Source::Any).map_err(io::Error::other)?;
         if request.m_type == DIE {
             // The client reads the time: both are processes of one machine.
-            std::fs::write(runtime.with_file_name("killed"), monotonic_ns().to_string())?;
-            let own = rustix::process::getpid();
-            rustix::process::kill_process(own, rustix::process::Signal::KILL)?;
+            std::fs::write(runtime.with_file_name(KILLED), monotonic_ns().to_string())?;
+            kill_process(rustix::process::getpid(), Signal::KILL)?;
         }
+        let answer = match request.m_type {
+            HOLD => continue,
+            GRANT => {
+                let target = vec![0; COPY_BYTES];
+                let grant = server.grant(Audience::Vm, target, Rights::Write);
+                let number = grant.map_err(io::Error::other)?.to_u64();
+                Message::new(GRANT).with_bytes(&number.to_ne_bytes())
+            }
+            _ => request,
+        };
         // A client that is gone needs no answer.
-        let _ = server.reply(request.source, &request);
+        let _ = server.reply(request.source, &answer);
     }
 }
 
@@ -173,11 +240,57 @@ fn await_server(runtime: &Path) -> io::Result<()> {
 /// An endpoint of the client's node.
 pub struct Ipc2Line {
     endpoint: Endpoint,
-    running: Running,
+    running: &'static Running,
     request: Vec<u8>,
+    /// The target of copies, and their source.
+    target: Option<(Grant, Vec<u8>)>,
 }
 
 impl Ipc2Line {
+    /// Copies 4 MB into memory that a server of the other node has granted.
+    fn copy_once(&mut self) -> io::Result<()> {
+        let copier = Address(COPIER);
+        if self.target.is_none() {
+            let answer = self.endpoint.sendrec(copier, &Message::new(GRANT));
+            let answer = answer.map_err(io::Error::other)?;
+            let number = answer.payload.first_chunk().copied().map(u64::from_ne_bytes);
+            let grant = Grant::from_u64(number.unwrap_or_default());
+            self.target = Some((grant, vec![1; COPY_BYTES]));
+        }
+        let Some((grant, source)) = &self.target else { return Ok(()) };
+        let place = Location::Granted(*grant, 0);
+        self.endpoint.copy_to(copier, place, source).map_err(io::Error::other)
+    }
+
+    /// The times from a signal for the other node's proxy to the error of a caller whose request
+    /// its server has taken, in nanoseconds.
+    fn losses(&mut self, keys: &Path, signal: Signal, count: usize) -> io::Result<Vec<u64>> {
+        let mut times = vec![];
+        while times.len() < count {
+            await_server(&self.running.runtime)?;
+            if self.endpoint.sendrec(Address(SERVER), &Message::new(1)).is_err() {
+                continue;
+            }
+            let proxy = beta_proxy(keys)?;
+            let hit = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(60));
+                let at = monotonic_ns();
+                kill_process(proxy, signal).map(|()| at)
+            });
+            let ended = self.endpoint.sendrec(Address(SERVER), &Message::new(HOLD));
+            let end = monotonic_ns();
+            let at = hit.join().map_err(|_| io::Error::other("a thread panicked"))??;
+            if signal == Signal::STOP {
+                kill_process(proxy, Signal::CONT)?;
+            }
+            if ended.is_ok() {
+                return Err(io::Error::other("an answer came that nobody gave"));
+            }
+            times.push(end.saturating_sub(at));
+        }
+        Ok(times)
+    }
+
     /// The times from the kill of the remote server to the error of the caller, in nanoseconds.
     fn deaths(&mut self, keys: &Path, count: usize) -> io::Result<Vec<u64>> {
         let mut times = vec![];
@@ -192,7 +305,7 @@ impl Ipc2Line {
                 // The end of the former server was not known here yet.
                 _ => continue,
             }
-            let killed = beta_file(keys)?;
+            let killed = beta_file(keys, KILLED)?;
             times.push(at.saturating_sub(killed));
         }
         Ok(times)
@@ -212,10 +325,9 @@ impl Ipc2Line {
         for round in 0..10 {
             let with = round % 2;
             if with == 0 {
-                self.running.proxy.kill()?;
-                self.running.proxy.wait()?;
+                self.running.end_proxy()?;
             } else {
-                self.running.proxy = proxy(&runtime.with_file_name("proxy.toml"))?;
+                self.running.start_proxy()?;
                 await_server(&runtime)?;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -242,6 +354,7 @@ impl Ipc2Line {
             let clients = (0..CLIENTS).map(|_| {
                 scope.spawn(move || {
                     let mut endpoint = vm.bind_thread(None).map_err(io::Error::other)?;
+                    tune(&mut endpoint);
                     trips(&mut endpoint, length / 4)?;
                     trips(&mut endpoint, length)
                 })
@@ -254,19 +367,37 @@ impl Ipc2Line {
     }
 }
 
-/// When the server of the other node killed itself.
-fn beta_file(keys: &Path) -> io::Result<u64> {
-    for entry in std::fs::read_dir(keys)? {
-        let path = entry?.path();
-        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("beta-")) {
-            let text = std::fs::read_to_string(path.join("killed")).unwrap_or_default();
-            if let Ok(ns) = text.parse() {
-                let _ = std::fs::remove_file(path.join("killed"));
-                return Ok(ns);
-            }
-        }
+/// The number in the latest file of this name of a server's node; a time is read once.
+fn beta_file(keys: &Path, name: &str) -> io::Result<u64> {
+    let is_beta = |path: &Path| {
+        let directory = path.file_name().map(|name| name.to_string_lossy());
+        directory.is_some_and(|name| name.starts_with("beta-"))
+    };
+    let directories = std::fs::read_dir(keys)?.filter_map(|it| Some(it.ok()?.path()));
+    let files = directories.filter(|it| is_beta(it)).map(|it| it.join(name));
+    let latest = files.filter_map(|it| Some((it.metadata().ok()?.modified().ok()?, it))).max();
+    let (_, path) =
+        latest.ok_or_else(|| io::Error::other(format!("the server's node left no {name}")))?;
+    let number = std::fs::read_to_string(&path)?.parse().map_err(io::Error::other)?;
+    if name == KILLED {
+        std::fs::remove_file(&path)?;
     }
-    Err(io::Error::other("the server left no time"))
+    Ok(number)
+}
+
+/// The running proxy of the server's node.
+fn beta_proxy(keys: &Path) -> io::Result<Pid> {
+    let number = beta_file(keys, PROXY)?;
+    let program = std::fs::read_to_string(format!("/proc/{number}/comm"))?;
+    let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+    let pid = pid.filter(|_| program.starts_with("m3-"));
+    pid.ok_or_else(|| io::Error::other("the proxy of the server's node does not run"))
+}
+
+fn tune(endpoint: &mut Endpoint) {
+    if std::env::var_os("M3_NODES_BLOCK").is_some() {
+        endpoint.set_strategy(m3ipc::WaitStrategy::Block);
+    }
 }
 
 fn trips(endpoint: &mut Endpoint, length: Duration) -> io::Result<u64> {
@@ -282,7 +413,7 @@ fn trips(endpoint: &mut Endpoint, length: Duration) -> io::Result<u64> {
 impl Line for Ipc2Line {
     async fn send(&mut self, frame: &[u8], _: bool) -> io::Result<()> {
         if frame.len() != SMALL_BYTES {
-            return Err(io::Error::other("copies between nodes do not exist yet"));
+            return Err(io::Error::other("a copy is no frame"));
         }
         self.request = frame.to_vec();
         Ok(())
@@ -306,11 +437,17 @@ impl Line for Ipc2Line {
     fn special(&mut self, task: Task, keys: &Path, length: Duration) -> io::Result<Figures> {
         match task {
             Task::Death => Ok(figures(self.deaths(keys, 20)?)),
+            Task::Closed => Ok(figures(self.losses(keys, Signal::KILL, 10)?)),
+            Task::Silence => Ok(figures(self.losses(keys, Signal::STOP, 2)?)),
             _ => {
                 let [without, with] = self.local(length)?;
                 Ok(Figures { p50_ns: with, calm_max_ns: without, ..Figures::default() })
             }
         }
+    }
+
+    fn copy(&mut self) -> Option<io::Result<()>> {
+        Some(self.copy_once())
     }
 
     fn callers(self, length: Duration) -> Result<io::Result<f64>, Self> {

@@ -51,8 +51,8 @@ pub const ALL: &[Difference] = &[
     fails("the_sender_is_known_by_process_and_user", &[Far], "left: ("),
     // Unbinds.
     fails("an_unbound_caller_is_310_before_any_other_check", &[Far], "left: (Range, true)"),
-    hangs("unbind_of_another_ends_its_blocked_call_with_65", &[Far]),
-    fails("unbind_of_another_sends_it_sigpipe", &[Far], "left: None"),
+    fails("unbind_of_another_ends_its_blocked_call_with_65", &[Far], "code: RmtProc"),
+    fails("unbind_of_another_sends_it_sigpipe", &[Far], "code: RmtProc"),
     // Ends of VMs.
     hangs("calls_in_a_vm_that_ends_are_303", &[Far]),
     fails("drvs_end_ends_every_vm_and_then_the_node", &[Far], "left: None"),

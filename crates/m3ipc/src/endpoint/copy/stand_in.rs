@@ -101,9 +101,15 @@ impl Endpoint {
         requester.copies_mut().open_gate(bounce_buffer);
         let peer = requester.address().0;
         copy_gate::park(requester.link().own_copy_gate());
+        self.copies.has_given_bounce_buffer = true;
         let ready = Request::CopyGateReady { peer, address: 0, probe: [0; 2] };
         // A daemon that is gone has no requester either.
         let _ = self.session.control().send(&ready);
+    }
+
+    /// The user of a local peer.
+    pub(crate) fn user_of(&self, peer: Address) -> Option<u32> {
+        Some(self.peers.get(self.peers.find(peer)?).identity().uid)
     }
 
     /// The commands of local requesters that are new.

@@ -22,6 +22,8 @@ pub(in crate::endpoint) struct Copies {
     pub(super) granted_only: bool,
     /// Whether this endpoint stands in for one of another node.
     pub(super) stands_in: bool,
+    /// Whether a requester has ever got the bounce buffer of this stand-in.
+    pub(super) has_given_bounce_buffer: bool,
     /// Bytes of one copy on this node; `None` for any number.
     max_bytes: Option<u64>,
     /// Bytes of the last copy of this endpoint.
@@ -38,6 +40,11 @@ pub(in crate::endpoint) struct Copies {
 impl Copies {
     pub(in crate::endpoint) fn new(granted_only: bool, max_bytes: Option<u64>) -> Self {
         Self { granted_only, max_bytes, ..Self::default() }
+    }
+
+    /// Whether a requester may give this stand-in commands.
+    pub(in crate::endpoint) fn has_stand_in_gate(&self) -> bool {
+        self.has_given_bounce_buffer
     }
 
     /// Whether a peer may copy with this endpoint during its calls.

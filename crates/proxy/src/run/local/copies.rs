@@ -4,9 +4,13 @@ use super::super::copy::StandIns;
 use super::super::network::Clock;
 use super::Local;
 use m3ipc::nodes::StandIn;
-use m3ipc_fabric::{Action, EndpointId, Machine};
+use m3ipc_fabric::{Action, EndpointId, Machine, NodeId};
 
 impl StandIns for Local {
+    fn node_of(&self, id: EndpointId) -> Option<NodeId> {
+        self.owners.owner(id)
+    }
+
     fn ids(&self) -> Vec<EndpointId> {
         self.stand_ins.keys().copied().collect()
     }
