@@ -35,6 +35,8 @@ const NOTICE: u64 = 0;
 const WITHDRAWAL: u64 = u64::MAX;
 /// The longest wait for the token after a notice, in nanoseconds.
 const NOTICE_NS: u64 = 50_000;
+/// The least time between two waits for tokens that yield the CPU.
+const YIELD_PERIOD_NS: u64 = 10_000_000;
 
 /// The liveness lock of one endpoint.
 #[derive(Debug)]
@@ -68,6 +70,8 @@ pub(crate) struct DeathWatcher {
     threads: Vec<Arc<WatcherThread>>,
     reader: PipeReader,
     writer: Arc<PipeWriter>,
+    /// The time from which a wait for tokens may yield the CPU.
+    next_yield_ns: u64,
 }
 
 /// What the threads have written to the pipe.
@@ -82,7 +86,8 @@ impl DeathWatcher {
     /// A watcher with one thread and no words.
     pub(crate) fn new() -> std::io::Result<Self> {
         let (reader, writer) = std::io::pipe()?;
-        let mut watcher = Self { threads: Vec::new(), reader, writer: Arc::new(writer) };
+        let mut watcher =
+            Self { threads: Vec::new(), reader, writer: Arc::new(writer), next_yield_ns: 0 };
         watcher.start_thread(true);
         Ok(watcher)
     }
@@ -92,7 +97,8 @@ impl DeathWatcher {
         &self.reader
     }
 
-    /// Watches the liveness lock of a control page, if its owner has locked it.
+    /// Watches the liveness lock of a control page, if its owner has locked it. An owner may have
+    /// ended meanwhile.
     pub(crate) fn watch(
         &mut self,
         token: Token,
@@ -103,9 +109,12 @@ impl DeathWatcher {
         // The kernel wakes a futex only if the waiters bit is set.
         let lock = control_page.liveness_lock();
         let value = lock.fetch_or(LIVENESS_WAITERS, Ordering::AcqRel) | LIVENESS_WAITERS;
-        if value & LIVENESS_OWNER_MASK == 0 {
+        let has_ended = value & LIVENESS_OWNER_DIED != 0;
+        if value & LIVENESS_OWNER_MASK == 0 && !has_ended {
             return;
         }
+        // A mark that the thread does not know yet is news to it.
+        let value = if has_ended { value & !LIVENESS_OWNER_DIED } else { value };
         let Some(thread) = self.thread_with_room() else { return };
         let mut words = thread.words();
         // The thread may just have closed. That is rare, and the pidfd reports this death.
@@ -136,11 +145,17 @@ impl DeathWatcher {
         // the time of another sleep.
         if read.is_announced {
             let until_ns = m3ipc_sys::monotonic_ns() + NOTICE_NS;
+            // The watcher thread may need this CPU for its look. On a busy CPU a yield costs the time
+            // slice of another task, and a member can make notices, so few waits yield.
+            let may_yield = until_ns >= self.next_yield_ns;
+            if may_yield {
+                self.next_yield_ns = until_ns + YIELD_PERIOD_NS;
+            }
             while read.is_announced && m3ipc_sys::monotonic_ns() < until_ns {
                 match m3ipc_sys::wait_readable(&[self.reader.as_fd()], 0) {
                     Ok(true) => read = self.read_tokens(),
-                    // The watcher thread may need this CPU for its look.
-                    _ => m3ipc_sys::yield_cpu(),
+                    _ if may_yield => m3ipc_sys::yield_cpu(),
+                    _ => m3ipc_sys::relax(),
                 }
             }
         }

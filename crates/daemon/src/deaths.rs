@@ -29,9 +29,13 @@ impl Server {
 
     /// Watches a thread by its pidfd. Before Linux 6.9 threads have none, and the process is
     /// watched alone.
+    ///
+    /// # Errors
+    /// `SRCH` if the thread has ended.
     pub(crate) fn watch_thread(&mut self, pid: i32, tid: i32) -> Result<(), Errno> {
         let fd = match m3ipc_sys::open_thread(tid) {
             Ok(fd) => fd,
+            Err(Errno::INVAL) if is_gone(pid, tid) => return Err(Errno::SRCH),
             Err(Errno::INVAL) => return Ok(()),
             Err(errno) => return Err(errno),
         };
@@ -278,5 +282,13 @@ impl Server {
             let watch = self.deaths.remove_process(pid);
             self.unwatch(watch);
         }
+    }
+}
+
+/// Whether a thread has ended, as /proc tells. `false` where /proc hides the process.
+fn is_gone(pid: i32, tid: i32) -> bool {
+    match m3ipc_sys::is_ending(pid, Some(tid)) {
+        Ok(is_ending) => is_ending,
+        Err(errno) => errno == Errno::SRCH && m3ipc_sys::is_ending(pid, None).is_ok(),
     }
 }

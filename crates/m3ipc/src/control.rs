@@ -171,6 +171,13 @@ impl Control {
             Ok(Reply::Welcome { .. }) => Ok(control),
             Ok(_) => Err(unexpected()),
             Err(fail) if fail.code == Code::NotConn => {
+                // A daemon of another version may close at a greeting with a request behind it.
+                if more.is_some()
+                    && let Err(why) = Self::greet(directory, if_absent, limit, None)
+                    && why.code == Code::Version
+                {
+                    return Err(why);
+                }
                 Err(Fail::new(Code::NotConn, daemon(&control)))
             }
             Err(fail) if fail.code == Code::Version => {

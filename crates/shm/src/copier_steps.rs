@@ -16,7 +16,7 @@
 //! A change waits while a copy is in progress, as it would at the lock of the table. It sleeps
 //! between its looks: the copier may have a lower priority, on the same CPU.
 //!
-//! The steps are generic over their words: [`crate::region_copier`] runs them on those of the
+//! The steps are generic over their words: `region_copier` runs them on those of the
 //! processor, `tests/loom.rs` on those of a model checker.
 
 use core::fmt::Debug;

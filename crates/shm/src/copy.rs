@@ -248,7 +248,8 @@ unsafe fn copy_lines(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
 unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, count: usize, near: usize, ahead: usize) {
     // SAFETY: each line begins at a multiple of 64 below `count`, so each lies within the `count`
     // bytes that the caller promises. `prefetchw` is only a hint. Without `nomem` the block is a
-    // barrier for the compiler. It leaves the upper halves of the registers clear.
+    // barrier for the compiler. All registers are outputs: `vzeroupper` clears their upper
+    // halves.
     unsafe {
         core::arch::asm!(
             "cmp {at}, {near}",
@@ -276,7 +277,10 @@ unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, count: usize, near: usize
             "vzeroupper",
             at = inout(reg) 0_usize => _, count = in(reg) count, near = in(reg) near,
             from = in(reg) from, to = in(reg) to, ahead = in(reg) to.wrapping_add(ahead),
-            out("xmm0") _, out("xmm1") _,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
+            out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _,
+            out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _,
+            out("xmm15") _,
             options(nostack)
         );
     }
@@ -291,7 +295,8 @@ unsafe fn stream_lines_avx(to: *mut u8, from: *const u8, count: usize) {
     debug_assert!(to.addr().is_multiple_of(LINE_BYTES));
     // SAFETY: each line begins at a multiple of 64 below `count`, so each lies within the `count`
     // bytes that the caller promises; the stores are aligned. Without `nomem` the block is a
-    // barrier for the compiler. It leaves the upper halves of the registers clear.
+    // barrier for the compiler. All registers are outputs: `vzeroupper` clears their upper
+    // halves.
     unsafe {
         core::arch::asm!(
             "2:",
@@ -306,7 +311,10 @@ unsafe fn stream_lines_avx(to: *mut u8, from: *const u8, count: usize) {
             "vzeroupper",
             at = inout(reg) 0_usize => _, count = in(reg) count,
             from = in(reg) from, to = in(reg) to,
-            out("xmm0") _, out("xmm1") _,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _,
+            out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _,
+            out("xmm10") _, out("xmm11") _, out("xmm12") _, out("xmm13") _, out("xmm14") _,
+            out("xmm15") _,
             options(nostack)
         );
     }

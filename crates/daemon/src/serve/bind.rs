@@ -309,6 +309,10 @@ impl Server {
             m3ipc_sys::pause_point("daemon.sealed");
         }
         let tickets = std::mem::take(&mut pages.tickets);
+        if is_first {
+            // Ahead of the owner's request: a proxy knows the endpoint before its names and links.
+            self.tell_proxy_bound(id);
+        }
         self.complete_tickets(&tickets, id.address.0);
         Ok(is_first)
     }
@@ -319,7 +323,6 @@ impl Server {
         if is_first {
             self.watch_lock_of(token, id);
             self.trace_new_member(id);
-            self.tell_proxy_bound(id);
         }
         for waiting in self.connections.deferred_until(Deferred::Contact(id)) {
             self.contact(waiting, id.address);

@@ -15,6 +15,10 @@ impl Server {
     /// Makes a link, or defers the answer until the peer attaches.
     pub(crate) fn contact(&mut self, token: Token, peer: Address) {
         let Some(own) = self.require_endpoint(token) else { return };
+        // A peer could keep a writable mapping of a page that is not sealed.
+        if !self.connections.is_attached(own) {
+            return self.refuse(token, Code::NotBind, "map the pages of the bind first");
+        }
         let peer_id = MemberId::new(own.vm, peer);
         // The look may close the peer's connection, so it comes before the lookup.
         self.look_for_mapping_of(peer_id);

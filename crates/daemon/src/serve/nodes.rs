@@ -102,10 +102,6 @@ impl Server {
             if self.connections.is_attached(id) {
                 self.tell_proxy_bound(id);
             }
-            let names = self.node.endpoint(id).map(|endpoint| endpoint.names.clone());
-            for name in names.into_iter().flatten() {
-                self.tell_proxy_named(id, &name);
-            }
         }
         tracing::info!("a proxy registered: endpoints of other nodes can be called");
         self.reply_done(token);
@@ -217,10 +213,16 @@ impl Server {
         })
     }
 
-    /// A bind has taken effect.
+    /// A bind has taken effect. The endpoint may have names: it had them at an earlier daemon, or
+    /// before this proxy.
     pub(super) fn tell_proxy_bound(&mut self, id: MemberId) {
-        if !self.node.is_stand_in(id) {
-            self.tell_proxy(NodesEvent::Bound { vm: id.vm, address: id.address.0 });
+        if self.nodes.proxy.is_none() || self.node.is_stand_in(id) {
+            return;
+        }
+        self.tell_proxy(NodesEvent::Bound { vm: id.vm, address: id.address.0 });
+        let names = self.node.endpoint(id).map(|endpoint| endpoint.names.clone());
+        for name in names.into_iter().flatten() {
+            self.tell_proxy_named(id, &name);
         }
     }
 

@@ -19,13 +19,14 @@ impl Server {
     pub(super) fn notify(&mut self, token: Token, destination: Address, bits: u64) {
         let Some(own) = self.require_endpoint(token) else { return };
         let id = MemberId::new(own.vm, destination);
+        // The look may end the destination, so it comes before the lookup.
+        self.look_for_mapping_of(id);
         if let Err(error) = self.node.lookup(own.vm, Some(own.address), destination) {
             return self.refuse(token, error.code(Code::DstDied), error);
         }
         if let Err(denied) = self.node.check_verb(own, Some(destination), Verb::Notify) {
             return self.refuse(token, denied.code(), denied);
         }
-        self.look_for_mapping_of(id);
         if self.connections.is_attached(id) {
             let why = format!("endpoint {destination} is attached; notify it over the link");
             return self.refuse(token, Code::Again, why);
@@ -47,7 +48,6 @@ impl Server {
         by: Option<(i32, u32, u32)>,
     ) {
         let notification = PendingNotification { bits, by, at_ns: m3ipc_sys::monotonic_ns() };
-        self.look_for_mapping_of(destination);
         if self.connections.is_attached(destination) {
             self.send_notification(destination, source, notification);
         } else {
@@ -99,6 +99,8 @@ impl Server {
             let why = "only the VM's owner and root may notify in the name of another endpoint";
             return self.refuse(token, Code::Privileges, why);
         }
+        // The look may end the destination, so it comes before the lookup.
+        self.look_for_mapping_of(destination);
         if let Err(error) = self.node.lookup(vm, Some(source), destination.address) {
             return self.refuse(token, error.code(Code::DstDied), error);
         }

@@ -25,21 +25,17 @@ impl Server {
         };
         let ticket = TicketId(self.sources.new_number());
         let own = self.endpoint_of(token);
+        // The daemon watches an endpoint as soon as it has mapped its pages. The look may end the
+        // endpoint, so it comes before the ticket.
+        if let (AwaitedEvent::Unbind(address), Some(own)) = (event, own) {
+            self.look_for_mapping_of(MemberId::new(own.vm, Address(*address)));
+        }
         let Some(wait) = self.register_wait(own, cred.pid, event, ticket) else {
             self.require_endpoint(token);
             return;
         };
-        let unbound = match event {
-            AwaitedEvent::Unbind(address) => Some(Address(*address)),
-            AwaitedEvent::OwnBind | AwaitedEvent::Bind(_) | AwaitedEvent::Name(_) => None,
-        };
-        let awaited = match &wait {
-            Ok(Wait::Already(address)) => Some(*address),
-            // The daemon watches an endpoint as soon as it has mapped its pages.
-            _ => unbound,
-        };
-        if let (Some(address), Some(own)) = (awaited, own) {
-            self.look_for_mapping_of(MemberId::new(own.vm, address));
+        if let (Ok(Wait::Already(address)), Some(own)) = (&wait, own) {
+            self.look_for_mapping_of(MemberId::new(own.vm, *address));
         }
         match wait {
             Ok(Wait::Already(address)) if self.is_usable(own, event, address) => {
