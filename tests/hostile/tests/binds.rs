@@ -7,6 +7,7 @@ use m3ipc_sys::{Errno, Mapping};
 use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_test_fixture::{NodeFixture, signals, until, watchdog};
 use m3ipc_wire::{AwaitedEvent, BindKind, DaemonEvent, Reply, Request, VERSION, encode};
+use rustix::fs::{SealFlags, fcntl_add_seals};
 use std::os::fd::OwnedFd;
 
 /// The owner of a new endpoint, which has its pages.
@@ -92,6 +93,53 @@ fn a_bind_has_happened_as_soon_as_its_pages_are_mapped() {
     assert!(matches!(answer, Reply::Number(_)), "{answer:?}");
 }
 
+/// The same for a peer that keeps the daemon from its seal: the daemon ends that peer.
+fn ask_about_the_unsealable(name: &str, question: impl Fn(i32) -> Request) -> Reply {
+    watchdog(120);
+    let fixture = NodeFixture::new(name);
+    let vm = fixture.vm(name);
+    let _process = vm.bind_any().expect("a slot");
+    let mut member = Owner::sealed(&fixture, &vm, 1);
+    let mut peer = Owner::unmapped(&fixture, &vm, 2);
+    signals::stop(fixture.daemon_pid());
+    assert!(member.raw.send_bytes(&encode(&question(peer.address)), &[]));
+    fcntl_add_seals(&peer.status, SealFlags::SEAL).expect("no seals from now on");
+    let _ = peer.control.set_mapped();
+    signals::resume(fixture.daemon_pid());
+    let answer = member.raw.answer().expect("an answer").0;
+    assert_eq!(peer.raw.read_to_end(), 0, "{answer:?}");
+    answer
+}
+
+/// A notification that is kept for a dead endpoint would reach the next one in its slot.
+#[test]
+fn a_notification_to_a_peer_that_ends_at_the_look_is_refused() {
+    let notify = |destination| Request::Notify { destination, bits: 0 };
+    let answer = ask_about_the_unsealable("kept", notify);
+    let Reply::Refused(refusal) = &answer else { panic!("{answer:?}") };
+    assert_eq!(refusal.code, Code::DstDied.number(), "{}", refusal.why);
+}
+
+#[test]
+fn a_wait_for_the_unbind_of_a_peer_that_ends_at_the_look_does_not_begin() {
+    let ask = |address| Request::Await(AwaitedEvent::Unbind(address));
+    let answer = ask_about_the_unsealable("ended", ask);
+    assert!(!matches!(answer, Reply::Wait(_)), "{answer:?}");
+}
+
+#[test]
+fn an_owner_without_mapped_pages_has_no_contacts() {
+    watchdog(60);
+    let fixture = NodeFixture::new("early");
+    let vm = fixture.vm("early");
+    let _process = vm.bind_any().expect("a slot");
+    let peer = Owner::sealed(&fixture, &vm, 1);
+    let mut owner = Owner::unmapped(&fixture, &vm, 2);
+    let answer = owner.raw.request(&Request::Contact(peer.address)).expect("an answer").0;
+    let Reply::Refused(refusal) = &answer else { panic!("{answer:?}") };
+    assert_eq!(refusal.code, Code::NotBind.number(), "{}", refusal.why);
+}
+
 /// A question that comes before the mapping makes the owner send its notice.
 #[test]
 fn an_owner_sends_the_notice_that_a_peer_waits_for() {
@@ -127,8 +175,10 @@ fn no_peer_gets_an_unsealed_page_by_the_first_request_of_its_owner() {
         assert!(matches!(answer, Reply::Contact(_)), "{answer:?}");
         // The answer to any request comes behind the event.
         assert!(matches!(peer.raw.request(&Request::VmInfo(vm.id())), Some((Reply::Vm(_), _))));
-        let (event, pages) = peer.raw.events.pop_back().expect("an event");
-        assert!(matches!(event, DaemonEvent::Contact(_)), "{event:?}");
+        // Beside it, an earlier owner may have ended.
+        let mut events = std::mem::take(&mut peer.raw.events).into_iter();
+        let contact = events.find(|(event, _)| matches!(event, DaemonEvent::Contact(_)));
+        let (_event, pages) = contact.expect("a contact");
         assert!(is_sealed(&pages[1]), "the page of bind {nonce}");
     }
 }

@@ -65,7 +65,9 @@ impl Socket {
         drop(held);
         self.disarm(Deadline::after(lock::SHORT_NS));
         let half = ReceiveHalf { half: receiving, fd: self.fd, end };
-        if !upgrade::pin_receiving(half) || !self.state.leave() {
+        // A wakeup byte that is still owed would be data to the program's own read.
+        let is_out = upgrade::pin_receiving(half) && pass::is_drained(&receiving);
+        if !is_out || !self.state.leave() {
             return false;
         }
         if sending.load(half::AT_ONCE) != 0 && sending.load(half::LATENCY[0]) == 0 {
