@@ -80,6 +80,7 @@ impl Files {
     }
 
     /// Changes a name, and frees the file that it had. Returns whether the change was possible.
+    /// Blocks that cannot be freed stay: the change is made.
     async fn change_name(&self, name: &str, change: NameChange) -> Result<bool, Fault> {
         let id = self.next(0).await;
         let request = NameRequest::Change { id: *id, name: name.to_owned(), change };
@@ -87,7 +88,9 @@ impl Files {
         drop(id);
         match answer {
             NameAnswer::Changed { before: Some(Entry { file, .. }) } => {
-                self.change(0, |id| BlockRequest::Free { id, file }).await?;
+                if let Err(fault) = self.change(0, |id| BlockRequest::Free { id, file }).await {
+                    eprintln!("m3-files: the blocks of a file that has no name stay: {fault}");
+                }
                 Ok(true)
             }
             NameAnswer::Changed { before: None } => Ok(true),

@@ -10,12 +10,14 @@ mod service;
 use m3ipc_files::client::Files;
 use m3ipc_test_fixture::{until, watchdog};
 use mounting::{Mount, is_possible};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use service::{SERVERS, Service, connect, kill};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Runs a program, and returns its output.
@@ -183,6 +185,94 @@ fn files_of_the_mount_are_as_those_of_an_ordinary_folder() {
             assert!(ours == theirs, "step {step}: {name}");
         }
         assert_eq!(listed(&folders[0]), listed(&folders[1]), "step {step}");
+    }
+}
+
+/// Two steps at the same time. The second is repeated until the first ends.
+fn at_once<T>(first: impl FnOnce() -> T, again: impl Fn() + Sync) -> T {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Acquire) {
+                again();
+            }
+        });
+        let end = first();
+        is_done.store(true, Ordering::Release);
+        end
+    })
+}
+
+#[test]
+fn changes_of_names_hold_beside_looks_and_flushes() {
+    if !is_possible("changes_of_names_hold_beside_looks_and_flushes") {
+        return;
+    }
+    watchdog(600);
+    let service = Service::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let files = Files::of(runtime.block_on(connect(&service)));
+    let get = |name| runtime.block_on(files.get(name)).unwrap();
+    let mount = Mount::start(&service);
+    let [log, kept, new] = ["log", "log.1", "new"].map(|name| mount.path(name));
+    for round in 0..30 {
+        // A look at the former name takes nothing from the open file.
+        let mut file = File::create(&log).unwrap();
+        file.write_all(b"before").unwrap();
+        at_once(|| std::fs::rename(&log, &kept).unwrap(), || drop(std::fs::metadata(&log)));
+        file.write_all(b", after").unwrap();
+        file.sync_all().unwrap();
+        assert_eq!(get("log.1").as_deref(), Some(&b"before, after"[..]), "round {round}");
+        // A flush of a replaced or removed file gives it no name. The kernel orders an fsync and a
+        // change of the name, and the flush of a close not.
+        std::fs::write(&new, b"new").unwrap();
+        let flush = |file: &File| {
+            file.write_all_at(b"old", 0).unwrap();
+            drop(file.try_clone().unwrap());
+        };
+        at_once(|| std::fs::rename(&new, &kept).unwrap(), || flush(&file));
+        assert_eq!(get("log.1").as_deref(), Some(&b"new"[..]), "round {round}");
+        let file = OpenOptions::new().write(true).open(&kept).unwrap();
+        at_once(|| std::fs::remove_file(&kept).unwrap(), || flush(&file));
+        assert_eq!(get("log.1"), None, "round {round}");
+    }
+}
+
+#[test]
+fn a_mapping_that_outlives_the_descriptor_is_on_the_disk_at_its_end() {
+    if !is_possible("a_mapping_that_outlives_the_descriptor_is_on_the_disk_at_its_end") {
+        return;
+    }
+    watchdog(600);
+    let service = Service::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let files = Files::of(runtime.block_on(connect(&service)));
+    let mount = Mount::start(&service);
+    std::fs::write(mount.path("mapped"), [b'.'; 5_000]).unwrap();
+    let file = OpenOptions::new().read(true).write(true).open(mount.path("mapped")).unwrap();
+    store_after_close(file, 4_321, b'x');
+    let mut expected = vec![b'.'; 5_000];
+    expected[4_321] = b'x';
+    assert!(std::fs::read(mount.path("mapped")).unwrap() == expected, "in the mount");
+    // The kernel tells the mount of the end later.
+    until("the bytes are on the disk", || {
+        runtime.block_on(files.get("mapped")).unwrap().as_ref() == Some(&expected)
+    });
+}
+
+/// Maps a file, closes it, stores a byte, and ends the mapping.
+#[allow(unsafe_code)]
+fn store_after_close(file: File, at: usize, byte: u8) {
+    let (protection, length) = (ProtFlags::READ | ProtFlags::WRITE, at + 1);
+    // SAFETY: The kernel chooses a free place.
+    let mapped = unsafe {
+        mmap(std::ptr::null_mut(), length, protection, MapFlags::SHARED, &file, 0).unwrap()
+    };
+    drop(file);
+    // SAFETY: The byte is in the mapping, which nothing uses after this.
+    unsafe {
+        mapped.cast::<u8>().add(at).write_volatile(byte);
+        munmap(mapped, length).unwrap();
     }
 }
 

@@ -18,15 +18,22 @@ pub struct File {
     /// What programs see, if one of them has the file open.
     content: Option<Vec<u8>>,
     is_changed: bool,
+    /// The last flush failed: the name may stand for what it has put, or for `bound`.
+    has_failed: bool,
 }
 
 impl File {
     pub fn new(name: &str, bound: Entry) -> Self {
-        Self { name: Some(name.to_owned()), bound, content: None, is_changed: false }
+        let name = Some(name.to_owned());
+        Self { name, bound, content: None, is_changed: false, has_failed: false }
     }
 
     pub fn bytes(&self) -> u64 {
         self.content.as_ref().map_or(self.bound.bytes, |content| content.len() as u64)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     pub fn is(&self, entry: Entry) -> bool {
@@ -45,7 +52,7 @@ impl File {
         Ok(self.content.get_or_insert_default())
     }
 
-    /// The last program has closed the file.
+    /// The last program has closed the file, and all is on the disk.
     pub fn unload(&mut self) {
         (self.content, self.is_changed) = (None, false);
     }
@@ -76,8 +83,9 @@ impl File {
     /// Returns when all is on the disk. After an error the next flush puts it again.
     pub async fn flush(&mut self, files: &Files) -> Result<(), Errno> {
         if let (Some(content), Some(name), true) = (&self.content, &self.name, self.is_changed) {
+            self.has_failed = true;
             self.bound = files.put(name, content).await.map_err(failed)?;
-            self.is_changed = false;
+            (self.is_changed, self.has_failed) = (false, false);
         }
         Ok(())
     }

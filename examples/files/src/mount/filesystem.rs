@@ -9,13 +9,14 @@ use fuser::{
 };
 use m3ipc_files::client::Files;
 use m3ipc_files::protocol::Entry;
+use rustix::fs::OFlags;
 use rustix::process::{getgid, getuid};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// The kernel keeps nothing: other clients change names too.
 const KEPT: Duration = Duration::ZERO;
@@ -66,9 +67,25 @@ impl Mounted {
         Some((ino, self.file(ino).ok()?))
     }
 
-    /// A new node. Numbers of nodes rise.
+    /// The file of a name, which keeps the name until the lock is dropped. Renames alone hold two
+    /// locks, and the kernel makes one change of the folder at a time: no task waits for itself.
+    async fn locked(&self, name: &str) -> Option<(INodeNo, OwnedMutexGuard<File>)> {
+        loop {
+            let (ino, file) = self.named(name)?;
+            let file = file.lock_owned().await;
+            // A rename may have held the lock.
+            if file.name.as_deref() == Some(name) {
+                return Some((ino, file));
+            }
+        }
+    }
+
+    /// The node of a name, or a new one. Numbers of nodes rise.
     fn add(&self, name: &str, entry: Entry, opens: u64) -> INodeNo {
         let mut table = self.table();
+        if let Some(ino) = table.names.get(name) {
+            return *ino;
+        }
         table.latest += 1;
         let ino = INodeNo(PARENT.0 + table.latest);
         let file = Arc::new(Mutex::new(File::new(name, entry)));
@@ -80,7 +97,7 @@ impl Mounted {
     /// The file has no name any more. Programs that have it open keep it.
     fn detach(&self, ino: INodeNo, file: &mut File) {
         let mut table = self.table();
-        if let Some(name) = file.name.take() {
+        if let Some(name) = file.name.take().filter(|it| table.names.get(it) == Some(&ino)) {
             table.names.remove(&name);
         }
         if table.nodes.get(&ino).is_some_and(|node| node.opens == 0) {
@@ -88,26 +105,19 @@ impl Mounted {
         }
     }
 
-    async fn detach_name(&self, name: &str) {
-        if let Some((ino, file)) = self.named(name) {
-            self.detach(ino, &mut *file.lock().await);
-        }
-    }
-
     async fn look_up(&self, name: &OsStr) -> Done<FileAttr> {
         let name = text(name)?;
-        if let Some((ino, file)) = self.named(name) {
+        if let Some((ino, mut file)) = self.locked(name).await {
             // With the lock: no flush gives the name another file meanwhile.
-            let mut file = file.lock().await;
             let entry = self.files.find(name).await.map_err(failed)?;
-            if entry.is_some_and(|entry| file.is(entry)) {
+            if file.has_failed() || entry.is_some_and(|entry| file.is(entry)) {
                 return Ok(attributes(ino, Some(file.bytes())));
             }
             // Another client has replaced or removed it.
             self.detach(ino, &mut file);
         }
         let entry = self.files.find(name).await.map_err(failed)?.ok_or(Errno::ENOENT)?;
-        Ok(attributes(self.add(name, entry, 0), Some(entry.bytes)))
+        self.attributes(self.add(name, entry, 0)).await
     }
 
     async fn attributes(&self, ino: INodeNo) -> Done<FileAttr> {
@@ -118,10 +128,17 @@ impl Mounted {
         Ok(attributes(ino, Some(bytes)))
     }
 
-    async fn create(&self, name: &OsStr) -> Done<FileAttr> {
+    async fn create(&self, name: &OsStr, flags: i32) -> Done<FileAttr> {
         let name = text(name)?;
+        // The kernel has looked, and another client may have come since.
+        let is_exclusive = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::EXCL);
+        if is_exclusive && self.files.find(name).await.map_err(failed)?.is_some() {
+            return Err(Errno::EEXIST);
+        }
         let entry = self.files.put(name, &[]).await.map_err(failed)?;
-        self.detach_name(name).await;
+        if let Some((ino, mut file)) = self.locked(name).await {
+            self.detach(ino, &mut file);
+        }
         let ino = self.add(name, entry, 1);
         self.file(ino)?.lock().await.load(&self.files).await?;
         Ok(attributes(ino, Some(0)))
@@ -139,13 +156,22 @@ impl Mounted {
     async fn close(&self, ino: INodeNo) -> Done<()> {
         let file = self.file(ino)?;
         let mut file = file.lock().await;
-        let mut table = self.table();
-        let node = table.nodes.get_mut(&ino).ok_or(Errno::ESTALE)?;
-        node.opens = node.opens.saturating_sub(1);
-        if node.opens == 0 {
+        let is_open = |change: u64| -> Done<bool> {
+            let mut table = self.table();
+            let node = table.nodes.get_mut(&ino).ok_or(Errno::ESTALE)?;
+            node.opens = node.opens.saturating_sub(change);
+            Ok(node.opens > 0)
+        };
+        if is_open(1)? {
+            return Ok(());
+        }
+        // A mapping writes after the last flush of the kernel. After an error the content stays,
+        // for the next open.
+        file.flush(&self.files).await?;
+        if !is_open(0)? {
             file.unload();
             if file.name.is_none() {
-                table.nodes.remove(&ino);
+                self.table().nodes.remove(&ino);
             }
         }
         Ok(())
@@ -153,8 +179,11 @@ impl Mounted {
 
     async fn remove(&self, name: &OsStr) -> Done<()> {
         let name = text(name)?;
+        // With the lock: no flush gives the name back to the removed file.
         self.files.remove(name).await.map_err(failed)?;
-        self.detach_name(name).await;
+        if let Some((ino, mut file)) = self.locked(name).await {
+            self.detach(ino, &mut file);
+        }
         Ok(())
     }
 
@@ -164,13 +193,19 @@ impl Mounted {
         if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
             return Err(Errno::EINVAL);
         }
-        let (ino, file) = self.named(from).ok_or(Errno::ENOENT)?;
-        let mut file = file.lock().await;
+        if from == to {
+            return Ok(());
+        }
+        let (ino, mut file) = self.locked(from).await.ok_or(Errno::ENOENT)?;
+        // With its lock: no flush gives the name back to the replaced file.
+        let replaced = self.locked(to).await;
         file.flush(&self.files).await?;
         if !self.files.rename(from, to).await.map_err(failed)? {
             return Err(Errno::ENOENT);
         }
-        self.detach_name(to).await;
+        if let Some((ino, mut file)) = replaced {
+            self.detach(ino, &mut file);
+        }
         file.name = Some(to.to_owned());
         let mut table = self.table();
         table.names.remove(from);
@@ -206,6 +241,15 @@ impl Mounted {
         self.file(ino)?.lock().await.flush(&self.files).await
     }
 
+    /// Puts what no flush of the kernel has put: it does not wait for the last close.
+    pub async fn flush_all(&self) -> Done<()> {
+        let all: Vec<_> = self.table().nodes.values().map(|node| Arc::clone(&node.file)).collect();
+        for file in all {
+            file.lock().await.flush(&self.files).await?;
+        }
+        Ok(())
+    }
+
     /// Blocks of the disk, and those that are free.
     async fn space(&self) -> Done<(u64, u64)> {
         let (all, free) = self.files.space().await.map_err(failed)?;
@@ -219,10 +263,7 @@ impl Mounted {
             Err(fault) => return reply.error(failed(fault)),
         };
         let mut listed = vec![(INodeNo::ROOT, ".".to_owned()), (PARENT, "..".to_owned())];
-        listed.extend(all.map(|(name, entry)| {
-            let known = self.named(&name).map(|(ino, _)| ino);
-            (known.unwrap_or_else(|| self.add(&name, entry, 0)), name)
-        }));
+        listed.extend(all.map(|(name, entry)| (self.add(&name, entry, 0), name)));
         listed.sort_unstable();
         for (ino, name) in listed.into_iter().filter(|(ino, _)| ino.0 > after) {
             let is_file = ino > PARENT;
@@ -295,8 +336,9 @@ requests! {
         _h: Option<FileHandle>, _t: Option<SystemTime>, _u: Option<SystemTime>,
         _v: Option<SystemTime>, _f: Option<BsdFileFlags>) -> ReplyAttr:
         set(ino, mode.or(user).or(group), bytes), found => attr(&KEPT, &found);
-    create(_in: INodeNo, name: &OsStr, _m: u32, _u: u32, _f: i32) -> ReplyCreate:
-        create(&name), new => created(&KEPT, &new, Generation(0), HANDLE, FopenFlags::empty());
+    create(_in: INodeNo, name: &OsStr, _m: u32, _u: u32, flags: i32) -> ReplyCreate:
+        create(&name, flags),
+        new => created(&KEPT, &new, Generation(0), HANDLE, FopenFlags::empty());
     open(ino: INodeNo, _f: OpenFlags) -> ReplyOpen:
         open(ino), () => opened(HANDLE, FopenFlags::empty());
     read(ino: INodeNo, _h: FileHandle, at: u64, bytes: u32, _f: OpenFlags,

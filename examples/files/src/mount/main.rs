@@ -43,9 +43,11 @@ async fn mount(folder: &Path) -> Result<(), Failure> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("m3-files".to_owned())];
     let _guard = guard(&folder)?;
-    let session = Session::new(mounted, &folder, &config)?;
+    let session = Session::new(mounted.clone(), &folder, &config)?;
     // Ends after umount(8).
-    Ok(tokio::task::spawn_blocking(|| session.run()).await??)
+    let end = tokio::task::spawn_blocking(|| session.run()).await?;
+    mounted.flush_all().await?;
+    Ok(end?)
 }
 
 /// Starts the process that detaches the mount when this one has ended.
