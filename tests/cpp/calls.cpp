@@ -153,7 +153,7 @@ static void messages(m3ipc::endpoint &self) {
 static void reply_and_receive(m3ipc::endpoint &self) {
   const int server = self.address();
   auto client = peer([&](m3ipc::endpoint &own) {
-    for (std::size_t length : {0, 40, 1792, 1793, 100000}) {
+    for (std::size_t length : {0U, 40U, 1792U, 1793U, 100000U}) {
       std::string text(length, 'x'), answer(length, '.');
       auto got = own.call(server, m3ipc::message(1), m3ipc::bytes_of(std::as_const(text)),
                           m3ipc::bytes_of(answer), 10s);

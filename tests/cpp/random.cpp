@@ -49,6 +49,7 @@ struct seen {
 std::atomic<bool> is_over{false};
 std::atomic<number> numbers{1};
 std::atomic<int> bound{0};
+std::atomic<int> answered{0};
 
 // ---- The server process ---------------------------------------------------------------------
 
@@ -119,6 +120,7 @@ void work(const m3ipc::vm &vm, unsigned seed, seen &own) {
         continue;
       }
       own.requests.push_back({request, outcome::answered});
+      answered++;
       if (answer->as<number>() != request || answer->bytes() != size ||
           !std::equal(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(size), in.begin())) {
         own.failure = "the answer is that of another request";
@@ -260,11 +262,13 @@ int main(int argc, char **argv) {
     threads.emplace_back([&vm, &all, i] { work(vm, i + 1, all[i]); });
   std::minstd_rand random(99);
   const auto until = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < until) {
+  // A busy machine may take long for the first answer: no kill comes before it.
+  while (std::chrono::steady_clock::now() < until || answered == 0) {
     const auto pause = std::chrono::milliseconds(20 + random() % 180);
     for (const auto next = std::chrono::steady_clock::now() + pause;
          std::chrono::steady_clock::now() < next; std::this_thread::sleep_for(5ms))
       pthread_kill(threads[random() % THREADS].native_handle(), SIGUSR1);
+    if (answered == 0) continue;
     end(server);
     kills++;
     server = start(argv[0], record);

@@ -103,7 +103,7 @@ fn a_killed_mount_leaves_nothing_and_what_was_synced_is_on_the_disk() {
     watchdog(600);
     let mut service = Service::start();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let client = runtime.block_on(connect(&service));
+    let files = Files::of(runtime.block_on(connect(&service)));
     let mut mount = Mount::start(&service);
     let mut file = File::create(mount.path("log")).unwrap();
     file.write_all(b"synced").unwrap();
@@ -115,7 +115,7 @@ fn a_killed_mount_leaves_nothing_and_what_was_synced_is_on_the_disk() {
     drop(file);
     service.kill_supervisor();
     service.supervise();
-    let found = runtime.block_on(Files::of(client).get("log")).unwrap();
+    let found = runtime.block_on(files.get("log")).unwrap();
     assert_eq!(found.as_deref(), Some(&b"synced"[..]));
     // Another process mounts it in the same place, and ends with the mount.
     let mut mount = Mount::start(&service);
@@ -125,8 +125,7 @@ fn a_killed_mount_leaves_nothing_and_what_was_synced_is_on_the_disk() {
     drop(file);
     run(&["umount", mount.folder.to_str().unwrap()]);
     assert!(mount.process.wait().unwrap().success());
-    let client = runtime.block_on(connect(&service));
-    let found = runtime.block_on(Files::of(client).get("log")).unwrap();
+    let found = runtime.block_on(files.get("log")).unwrap();
     assert_eq!(found.as_deref(), Some(&b"synced, and closed"[..]));
 }
 

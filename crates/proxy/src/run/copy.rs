@@ -120,7 +120,13 @@ impl Copies {
                             false => Err(CallRefusal::Full(node.unwrap_or(NodeId(0)))),
                         };
                         match begun {
-                            Ok(copy) => self.note_asked(copy, id, (from, share), wish.is_write),
+                            Ok(copy) => {
+                                let asked = (from, share);
+                                let earlier = self.note_asked(copy, id, asked, wish.is_write);
+                                if let Some(earlier) = earlier {
+                                    machine.copy_abort(clock.now_ns(), earlier);
+                                }
+                            }
                             Err(why) => {
                                 let code = code_of(why, wish.is_write).number();
                                 stand_in.finish_copy(from, code, 0);
@@ -138,17 +144,49 @@ impl Copies {
         self.asked.values().filter(|it| it.share == share).count() < OF_USER_MAX
     }
 
+    /// Notes a copy. The one before it of this pair has lost its requester: it is forgotten, and
+    /// comes back.
     fn note_asked(
         &mut self,
         copy: CopyId,
         id: EndpointId,
         (requester, share): (Address, Share),
         is_write: bool,
-    ) {
+    ) -> Option<CopyId> {
+        let earlier = self.forget((id, requester));
         let (buffer, end) = (Vec::new(), None);
         let asked = Asked { stand_in: id, requester, share, is_write, buffer, end };
         self.by_pair.insert((id, requester), copy);
         self.asked.insert(copy, asked);
+        earlier
+    }
+
+    /// Forgets all copies of a local requester that has ended: the pairs, and the copies for the
+    /// machine to abort.
+    fn forget_requester(&mut self, requester: EndpointId) -> Vec<((EndpointId, Address), CopyId)> {
+        let pairs = self.by_pair.keys().copied();
+        let is_of = |(id, from): &(EndpointId, Address)| {
+            (id.vm, *from) == (requester.vm, requester.address)
+        };
+        let pairs: Vec<(EndpointId, Address)> = pairs.filter(is_of).collect();
+        pairs.into_iter().filter_map(|pair| Some((pair, self.forget(pair)?))).collect()
+    }
+
+    /// A local endpoint has ended, and with it the copies that it asked for.
+    pub fn requester_ended(
+        &mut self,
+        requester: EndpointId,
+        stand_ins: &mut impl StandIns,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) {
+        for ((id, from), copy) in self.forget_requester(requester) {
+            machine.copy_abort(clock.now_ns(), copy);
+            // The next life of the endpoint may have the same address, and a copy already.
+            if let Some(stand_in) = stand_ins.get(id) {
+                stand_in.finish_copy(from, Code::NotConn.number(), 0);
+            }
+        }
     }
 
     fn forget(&mut self, pair: (EndpointId, Address)) -> Option<CopyId> {
@@ -166,8 +204,9 @@ impl Copies {
     ) -> bool {
         let Some(asked) = self.asked.get_mut(&id) else { return false };
         let pair = (asked.stand_in, asked.requester);
-        let Some(stand_in) = stand_ins.get(asked.stand_in) else {
-            // The node is lost, or the remote endpoint has died.
+        let stand_in = stand_ins.get(asked.stand_in);
+        let Some(stand_in) = stand_in.filter(|it| it.user_of(asked.requester).is_some()) else {
+            // The node is lost, the remote endpoint has died, or the requester.
             self.forget(pair);
             machine.copy_abort(clock.now_ns(), id);
             return true;
@@ -325,12 +364,22 @@ mod tests {
         for (number, requester) in (1..).zip(100..100 + i32::try_from(OF_USER_MAX).unwrap()) {
             assert!(copies.has_room(user));
             let copy = CopyId::Own(m3ipc_fabric::CallId(number));
-            copies.note_asked(copy, id, (Address(requester), user), true);
+            assert_eq!(copies.note_asked(copy, id, (Address(requester), user), true), None);
         }
         assert!(!copies.has_room(user) && copies.has_room(other));
         assert!(copies.has_room((Some(1000), Some(NodeId(3)))), "with another node");
         copies.forget((id, Address(100)));
         assert!(copies.has_room(user));
+        // Another copy of the same requester takes the place of the one before.
+        let again = CopyId::Own(m3ipc_fabric::CallId(1000));
+        let earlier = copies.note_asked(again, id, (Address(101), user), true);
+        assert_eq!(earlier, Some(CopyId::Own(m3ipc_fabric::CallId(2))));
+        assert!(copies.has_room(user));
+        // The end of a requester forgets its copies, and no others.
+        let of_vm = |vm: u16| EndpointId::new(vm, Address(101));
+        assert_eq!(copies.forget_requester(of_vm(4)), []);
+        assert_eq!(copies.forget_requester(of_vm(3)), [((id, Address(101)), again)]);
+        assert_eq!((copies.asked.len(), copies.by_pair.len()), (OF_USER_MAX - 2, OF_USER_MAX - 2));
         assert!(copies.involves(id) && !copies.involves(EndpointId::new(3, Address(11))));
     }
 }

@@ -109,7 +109,10 @@ impl Local {
 
     /// When [`Local::step`] is due without an event.
     pub fn deadline(&self) -> Option<Instant> {
-        if !self.relayed.is_empty() || self.stand_ins.values().any(Entry::has_rung) {
+        if !self.relayed.is_empty()
+            || self.proxy.has_queued_events()
+            || self.stand_ins.values().any(Entry::has_rung)
+        {
             return Some(Instant::now());
         }
         let all = self.wanted.deadline().into_iter().chain(self.looks.next());
@@ -147,6 +150,7 @@ impl Local {
                     self.late.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
                     machine.died(clock.now_ns(), id);
                     self.forget_sender(id);
+                    self.end_copies_of(id, machine, clock);
                 }
             }
         }

@@ -307,7 +307,7 @@ impl<'a> Network<'a> {
         }
         if let Some(node) = wire.node {
             machine.disconnected(clock.now_ns(), node, id);
-            if lasted && gone.is_none() && matches!(end, End::Lost(_)) {
+            if gone.is_none() && matches!(end, End::Lost(_)) {
                 self.probe(node, machine, clock, now);
             }
         }

@@ -180,8 +180,9 @@ impl Mounted {
     async fn remove(&self, name: &OsStr) -> Done<()> {
         let name = text(name)?;
         // With the lock: no flush gives the name back to the removed file.
+        let removed = self.locked(name).await;
         self.files.remove(name).await.map_err(failed)?;
-        if let Some((ino, mut file)) = self.locked(name).await {
+        if let Some((ino, mut file)) = removed {
             self.detach(ino, &mut file);
         }
         Ok(())
@@ -244,10 +245,11 @@ impl Mounted {
     /// Puts what no flush of the kernel has put: it does not wait for the last close.
     pub async fn flush_all(&self) -> Done<()> {
         let all: Vec<_> = self.table().nodes.values().map(|node| Arc::clone(&node.file)).collect();
+        let mut end = Ok(());
         for file in all {
-            file.lock().await.flush(&self.files).await?;
+            end = end.and(file.lock().await.flush(&self.files).await);
         }
-        Ok(())
+        end
     }
 
     /// Blocks of the disk, and those that are free.

@@ -46,7 +46,7 @@ async fn mount(folder: &Path) -> Result<(), Failure> {
     let session = Session::new(mounted.clone(), &folder, &config)?;
     // Ends after umount(8).
     let end = tokio::task::spawn_blocking(|| session.run()).await?;
-    mounted.flush_all().await?;
+    mounted.flush_all().await.map_err(|_| "not all is on the disk")?;
     Ok(end?)
 }
 

@@ -33,6 +33,13 @@ impl Local {
         moved
     }
 
+    /// A local endpoint has ended, and with it the copies that it asked for.
+    pub(super) fn end_copies_of(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
+        let mut copies = std::mem::take(&mut self.copies);
+        copies.requester_ended(id, self, machine, clock);
+        self.copies = copies;
+    }
+
     /// Carries out what the machine has decided about a copy. Any other action comes back.
     pub fn carry_out_copy(
         &mut self,

@@ -10,7 +10,8 @@
 //! pass of the loop, and no system call.
 //!
 //! A peer may clear the marks of others. Their messages then wait for the next look at all links:
-//! that of the next sleep, or the look after a pause.
+//! that of the next sleep, or the look after a pause. The latter makes a silent stand-in loud for a
+//! moment: only one that was loud repeats its failed rings.
 
 use super::super::ends::report;
 use super::super::network::Clock;
@@ -42,10 +43,9 @@ impl Entry {
     }
 
     fn has_news(&self) -> bool {
-        // The messages of a blocked one wait.
-        !self.blocked
-            && (self.stand_in.has_news()
-                || self.deliveries.values().any(|it| self.stand_in.has_moved(&it.posted, it.told)))
+        // The messages of a blocked one wait; what it has posted goes on.
+        !self.blocked && self.stand_in.has_news()
+            || self.deliveries.values().any(|it| self.stand_in.has_moved(&it.posted, it.told))
     }
 
     /// Whether something may happen of which neither a ring nor a mark tells.
@@ -143,11 +143,17 @@ impl Local {
             let looks = is_look && entry.needs_looks();
             let is_due = attention.has_rung
                 || attention.is_silent && (is_whole || !is_silent)
+                // The marks of a loud one may be cleared too, and no sleep follows.
+                || is_whole && pass.is_silent
                 || looks
                 || entry.has_news();
             if is_due {
                 let has_looked = attention.is_silent && !attention.has_rung;
                 let only_marked = is_silent && has_looked && !looks && !is_whole;
+                if is_whole && is_silent && attention.is_silent {
+                    // The next poll then repeats failed rings, and asks for missing links again.
+                    found_any |= self.poll(id, false, false, machine, clock)?;
+                }
                 found_any |= self.poll(id, is_silent, only_marked, machine, clock)?;
             }
             needs_looks |= self.stand_ins.get(&id).is_some_and(Entry::needs_looks);
