@@ -145,8 +145,8 @@ impl DeathWatcher {
         // the time of another sleep.
         if read.is_announced {
             let until_ns = m3ipc_sys::monotonic_ns() + NOTICE_NS;
-            // The watcher thread may need this CPU for its look. On a busy CPU a yield costs the time
-            // slice of another task, and a member can make notices, so few waits yield.
+            // The watcher thread may need this CPU for its look. On a busy CPU a yield costs the
+            // time slice of another task, and a member can make notices, so few waits yield.
             let may_yield = until_ns >= self.next_yield_ns;
             if may_yield {
                 self.next_yield_ns = until_ns + YIELD_PERIOD_NS;

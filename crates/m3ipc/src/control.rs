@@ -171,14 +171,11 @@ impl Control {
             Ok(Reply::Welcome { .. }) => Ok(control),
             Ok(_) => Err(unexpected()),
             Err(fail) if fail.code == Code::NotConn => {
-                // A daemon of another version may close at a greeting with a request behind it.
-                if more.is_some()
-                    && let Err(why) = Self::greet(directory, if_absent, limit, None)
-                    && why.code == Code::Version
-                {
-                    return Err(why);
+                // Another version may close at a greeting with a request behind it.
+                match more.map(|_| Self::greet(directory, if_absent, limit, None)) {
+                    Some(Err(why)) if why.code == Code::Version => Err(why),
+                    _ => Err(Fail::new(Code::NotConn, daemon(&control))),
                 }
-                Err(Fail::new(Code::NotConn, daemon(&control)))
             }
             Err(fail) if fail.code == Code::Version => {
                 let why = format!(
