@@ -84,6 +84,8 @@ fn t14_a_vm_ends_when_its_daemon_has_descriptors_again() {
     assert!(member.line().starts_with("at "));
     let mut ending = Node::find(node.directory()).expect("a connection");
     let vm = ending.vm_named(VM).expect("the VM").id();
+    // The daemon looks at a new endpoint after 10 ms, and may need descriptors for it.
+    std::thread::sleep(Duration::from_millis(500));
     // The member is in no call, so the daemon has to kill it, and cannot read whose it is.
     let lowered = Lowered::descriptors(node.daemon_pid(), 0);
     let end = std::thread::spawn(move || ending.vm_end(vm));

@@ -103,6 +103,8 @@ fn t14_each_refused_system_call_is_reported_and_recovers() {
         // Bound before, and unknown to the server: its link is made while the errors last.
         let vm = node.node().vm_named(VM).expect("the VM");
         let mut other = vm.bind_any().expect("a slot");
+        // The daemon seals its page by the first answer.
+        other.name_locate("nobody").unwrap_err();
         let Some(injector) = Injector::new(node.daemon_pid(), call, error) else {
             println!("SKIP T14 refused calls: strace cannot trace the daemon");
             return;
