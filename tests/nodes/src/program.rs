@@ -100,15 +100,6 @@ fn serve(role: &str, mut endpoint: Endpoint) {
             let request = m3ipc::Message::new(7).with_bytes(&lease.address().to_ne_bytes());
             let _ = endpoint.sendrec_leased(server, &request, &[lease], None);
         }
-        // Reads again and again what the first request lends.
-        "copier" => {
-            let Ok(request) = endpoint.receive(Source::Any) else { return };
-            let place = request.payload[..8].try_into().map(u64::from_ne_bytes);
-            let (place, mut memory) = (place.expect("8 bytes"), vec![0; 4 << 20]);
-            let _ = endpoint.copy_from(request.source, place, &mut memory);
-            println!("copied");
-            while endpoint.copy_from(request.source, place, &mut memory).is_ok() {}
-        }
         // Takes one message and does nothing more.
         "silent" => {
             let _ = endpoint.receive(Source::Any);

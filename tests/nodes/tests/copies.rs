@@ -225,36 +225,3 @@ fn a_lost_node_ends_the_copy() {
         cluster.alpha.await_endpoint(SERVER_ADDRESS);
     }
 }
-
-#[test]
-fn requesters_that_are_killed_in_their_copies_use_up_no_limit() {
-    // More than the copies that one user may have under way.
-    const KILLS: i32 = 80;
-    watchdog(240);
-    let cluster = Cluster::new("copy-kills");
-    let mut client = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
-    let mut memory = vec![7; 4 << 20];
-    for slot in 101..101 + KILLS {
-        let mut copier = cluster.beta.program("copier", slot);
-        cluster.alpha.await_endpoint(Address(slot));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let lease = Lease::both(&mut memory);
-                let request = telling(7, lease.address());
-                let asked = client.sendrec_leased(Address(slot), &request, &[lease], None);
-                asked.expect_err("the copier answers nothing");
-            });
-            assert_eq!(copier.line(), "copied");
-            copier.kill();
-        });
-    }
-    let mut server = cluster.beta.vm.bind(SERVER).expect("the slot is of beta");
-    cluster.alpha.await_endpoint(SERVER_ADDRESS);
-    let lending = lend(client, pattern(1, 300_000));
-    let request = server.receive(Source::Any).expect("the request comes");
-    let mut found = vec![0; 300_000];
-    server.copy_from(request.source, told(&request), &mut found).expect("there is room");
-    assert!(found == pattern(1, 300_000));
-    server.reply(request.source, &Message::new(0)).expect("the client waits");
-    lending.join().expect("an answer");
-}
