@@ -128,6 +128,13 @@ fn a_wait_for_the_unbind_of_a_peer_that_ends_at_the_look_does_not_begin() {
 }
 
 #[test]
+fn a_wait_for_the_bind_of_a_peer_that_ends_at_the_look_does_not_begin() {
+    let ask = |address| Request::Await(AwaitedEvent::Bind(address));
+    let answer = ask_about_the_unsealable("awaited-end", ask);
+    assert!(matches!(answer, Reply::Refused(_)), "{answer:?}");
+}
+
+#[test]
 fn an_owner_without_mapped_pages_has_no_contacts() {
     watchdog(60);
     let fixture = NodeFixture::new("early");

@@ -30,12 +30,20 @@ impl Server {
         if let (AwaitedEvent::Unbind(address), Some(own)) = (event, own) {
             self.look_for_mapping_of(MemberId::new(own.vm, Address(*address)));
         }
-        let Some(wait) = self.register_wait(own, cred.pid, event, ticket) else {
+        let Some(mut wait) = self.register_wait(own, cred.pid, event, ticket) else {
             self.require_endpoint(token);
             return;
         };
         if let (Ok(Wait::Already(address)), Some(own)) = (&wait, own) {
-            self.look_for_mapping_of(MemberId::new(own.vm, *address));
+            let id = MemberId::new(own.vm, *address);
+            self.look_for_mapping_of(id);
+            if self.node.endpoint(id).is_none() {
+                // The look has ended it: the wait is for a later one, if there can be one.
+                let Some(again) = self.register_wait(Some(own), cred.pid, event, ticket) else {
+                    return;
+                };
+                wait = again;
+            }
         }
         match wait {
             Ok(Wait::Already(address)) if self.is_usable(own, event, address) => {
