@@ -35,8 +35,27 @@ const NOTICE: u64 = 0;
 const WITHDRAWAL: u64 = u64::MAX;
 /// The longest wait for the token after a notice, in nanoseconds.
 const NOTICE_NS: u64 = 50_000;
-/// The least time between two waits for tokens that yield the CPU.
+/// The least time between two yields of the CPU.
 const YIELD_PERIOD_NS: u64 = 10_000_000;
+
+/// Bounds the yields of the daemon. On a busy CPU a yield costs the time slice of another task, and
+/// a member can cause yields.
+#[derive(Debug, Default)]
+pub(crate) struct YieldLimit {
+    next_ns: u64,
+}
+
+impl YieldLimit {
+    /// Whether the daemon may yield now, which this notes as done.
+    pub(crate) fn may_yield(&mut self) -> bool {
+        let now_ns = m3ipc_sys::monotonic_ns();
+        let may = now_ns >= self.next_ns;
+        if may {
+            self.next_ns = now_ns + YIELD_PERIOD_NS;
+        }
+        may
+    }
+}
 
 /// The liveness lock of one endpoint.
 #[derive(Debug)]
@@ -70,8 +89,7 @@ pub(crate) struct DeathWatcher {
     threads: Vec<Arc<WatcherThread>>,
     reader: PipeReader,
     writer: Arc<PipeWriter>,
-    /// The time from which a wait for tokens may yield the CPU.
-    next_yield_ns: u64,
+    yields: YieldLimit,
 }
 
 /// What the threads have written to the pipe.
@@ -86,8 +104,8 @@ impl DeathWatcher {
     /// A watcher with one thread and no words.
     pub(crate) fn new() -> std::io::Result<Self> {
         let (reader, writer) = std::io::pipe()?;
-        let mut watcher =
-            Self { threads: Vec::new(), reader, writer: Arc::new(writer), next_yield_ns: 0 };
+        let (threads, yields) = (Vec::new(), YieldLimit::default());
+        let mut watcher = Self { threads, reader, writer: Arc::new(writer), yields };
         watcher.start_thread(true);
         Ok(watcher)
     }
@@ -145,12 +163,8 @@ impl DeathWatcher {
         // the time of another sleep.
         if read.is_announced {
             let until_ns = m3ipc_sys::monotonic_ns() + NOTICE_NS;
-            // The watcher thread may need this CPU for its look. On a busy CPU a yield costs the
-            // time slice of another task, and a member can make notices, so few waits yield.
-            let may_yield = until_ns >= self.next_yield_ns;
-            if may_yield {
-                self.next_yield_ns = until_ns + YIELD_PERIOD_NS;
-            }
+            // The watcher thread may need this CPU for its look.
+            let may_yield = self.yields.may_yield();
             while read.is_announced && m3ipc_sys::monotonic_ns() < until_ns {
                 match m3ipc_sys::wait_readable(&[self.reader.as_fd()], 0) {
                     Ok(true) => read = self.read_tokens(),

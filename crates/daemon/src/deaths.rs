@@ -185,7 +185,7 @@ impl Server {
     /// finds no record finds them dead, too, and a write to a file can wait for a disk.
     fn notify_peers_at_once(&mut self, deaths: &[Death]) {
         m3ipc_sys::pause_point("daemon.death_seen");
-        if self.send_ends(deaths) && self.deaths.may_yield(m3ipc_sys::monotonic_ns()) {
+        if self.send_ends(deaths) && self.deaths.yields.may_yield() {
             // A peer that sleeps on this CPU runs first: the rest of this work takes 0.1 ms.
             m3ipc_sys::yield_cpu();
         }

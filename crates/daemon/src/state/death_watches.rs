@@ -1,6 +1,6 @@
 //! The processes and threads that the daemon watches, by pidfds and liveness locks.
 
-use crate::death_watcher::DeathWatcher;
+use crate::death_watcher::{DeathWatcher, YieldLimit};
 use crate::quota::Charge;
 use crate::token::Token;
 use m3ipc_link::ControlPageView;
@@ -11,9 +11,6 @@ use std::sync::Arc;
 
 /// The first process of the system or of a PID namespace. Its end would end all others.
 pub(crate) const INIT: i32 = 1;
-
-/// The least time between two yields to notified peers.
-const YIELD_PERIOD_NS: u64 = 10_000_000;
 
 /// A pidfd, and its token in the daemon's poll.
 #[derive(Debug)]
@@ -30,8 +27,8 @@ pub(crate) struct DeathWatches {
     /// The charges for the watched creators of VMs, by VM.
     creators: HashMap<i32, Vec<Charge>>,
     liveness_locks: DeathWatcher,
-    /// The time of the last yield of the CPU to notified peers.
-    yielded_ns: u64,
+    /// Of the yields to notified peers.
+    pub(crate) yields: YieldLimit,
 }
 
 /// What became of a signal.
@@ -50,17 +47,7 @@ impl DeathWatches {
     /// No process and no thread, and a watcher of liveness locks.
     pub(crate) fn new(liveness_locks: DeathWatcher) -> Self {
         let (processes, threads, creators) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { processes, threads, creators, liveness_locks, yielded_ns: 0 }
-    }
-
-    /// Whether the daemon may yield its CPU to notified peers, which it notes as done. On a busy
-    /// CPU a yield costs it the time slice of another task, so many deaths at once get one yield.
-    pub(crate) fn may_yield(&mut self, now_ns: u64) -> bool {
-        let may = now_ns.saturating_sub(self.yielded_ns) >= YIELD_PERIOD_NS;
-        if may {
-            self.yielded_ns = now_ns;
-        }
-        may
+        Self { processes, threads, creators, liveness_locks, yields: YieldLimit::default() }
     }
 
     /// Whether a process is watched.

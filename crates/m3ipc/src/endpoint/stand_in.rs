@@ -84,8 +84,8 @@ impl Endpoint {
     }
 
     /// Whether a silent stand-in has something to look at, apart from its pending messages. A few
-    /// loads, no system call. Whoever clears marks of others delays them until the next look at
-    /// all links.
+    /// loads, no system call. A peer that clears the marks of others delays their messages until
+    /// the next look at all links.
     pub(crate) fn stand_in_has_news(&self) -> bool {
         self.session.has_events()
             || self.session.control().has_queued_events()
