@@ -1,4 +1,9 @@
 //! Events of the daemon: links that peers made, deaths, ends.
+//!
+//! | when | how many events are received |
+//! |---|---|
+//! | at the begin of a call | all: a call knows what was so before it |
+//! | while a call uses a link | up to the next death, which the call has to notice |
 
 use super::Endpoint;
 use super::daemon_notifications::DaemonNotification;
@@ -11,7 +16,16 @@ use m3ipc_wire::{DaemonEvent, Request};
 use std::os::fd::OwnedFd;
 
 impl Endpoint {
-    /// Receives the events of the daemon, if there are any; two loads if there are none.
+    /// Receives all events at the begin of a call; two loads if there are none. No call uses a link
+    /// yet, and a pending request ends within the event of its peer's death.
+    #[inline]
+    pub(super) fn receive_earlier_events(&mut self) {
+        if self.session.begin_events().is_some() {
+            self.receive_all_events();
+        }
+    }
+
+    /// Receives the events of a call, up to a death; two loads if there are none.
     #[inline]
     pub(super) fn receive_events(&mut self) -> Result<(), Fail> {
         if let Some(event) = self.session.begin_events()
@@ -113,3 +127,7 @@ impl Endpoint {
         self.peers.forget_dead();
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests;

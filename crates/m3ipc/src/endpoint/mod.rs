@@ -272,9 +272,9 @@ impl Endpoint {
             return false;
         }
         let before = self.session.control().activity();
-        let is_bound = self.receive_events().is_ok();
+        self.receive_earlier_events();
         self.leave_other_call(before);
-        is_bound
+        !self.membership.has_left()
     }
 
     /// The conversation with the peer of this index.
@@ -291,7 +291,7 @@ impl Endpoint {
             self.trace.stamp(Moment::Begun);
             // Events may change the privileges. The end of the endpoint is checked in the next
             // statement.
-            let _ = self.receive_events();
+            self.receive_earlier_events();
         }
         self.membership.check_bound()?;
         if self.claims.has_dropped() {

@@ -119,7 +119,7 @@ impl Endpoint {
     }
 
     /// Makes the part of a receive that the fast path has left over.
-    fn end_receive(
+    pub(super) fn end_receive(
         &mut self,
         left: LeftReceive,
         source: Source,
@@ -129,9 +129,9 @@ impl Endpoint {
         let begun = match left {
             LeftReceive::Call => Ok(()),
             // A call that waits ends by the end of its endpoint. A later call is of an unbound one.
-            LeftReceive::Wait => self.receive_events(),
+            LeftReceive::Wait => self.receive_events_of_wait(source),
             LeftReceive::Signal if self.waiter.interruption().by_signal() => Err(Code::Intr.into()),
-            LeftReceive::Signal => self.receive_events(),
+            LeftReceive::Signal => self.receive_events_of_wait(source),
         };
         let received = begun.and_then(|()| self.receive_from(source, buffer, limit.deadline()));
         // The part on the fast path may have waited and slept.
@@ -139,6 +139,23 @@ impl Endpoint {
         self.waiter.take_short_sleep();
         self.trace.done();
         received.map_err(|fail| ReceiveError::of(fail, source.address()))
+    }
+
+    /// Receives the events of a wait that the fast path began. The death of the source ends it,
+    /// even if another endpoint has the slot by now.
+    fn receive_events_of_wait(&mut self, source: Source) -> Result<(), Fail> {
+        loop {
+            self.receive_events()?;
+            if let Source::From(address) = source
+                && let Some(index) = self.peers.find(address)
+                && self.peers.get(index).admission().is_dead()
+            {
+                return Ok(self.peers.get(index).check(Code::SrcDied)?);
+            }
+            if !self.session.has_events() {
+                return Ok(());
+            }
+        }
     }
 
     /// Waits for a message. Its payload goes to the front of `buffer`.

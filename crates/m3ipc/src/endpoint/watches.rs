@@ -40,6 +40,7 @@ impl Endpoint {
     pub fn watch(&mut self, peer: Address) -> Result<(), WatchError> {
         let watched = self.membership.check_bound().and_then(|()| {
             self.disarm();
+            self.receive_earlier_events();
             let index = self.contact(peer, Timeout::Never.deadline())?;
             if self.peers.get(index).admission().is_dead() {
                 Err(Code::DstDied.into())

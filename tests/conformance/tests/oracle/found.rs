@@ -12,6 +12,8 @@ const SYSTEM_SLOT: Slot = 3;
 const A: Slot = 29;
 const B: Slot = 30;
 const C: Slot = 31;
+const D: Slot = 32;
+const E: Slot = 33;
 
 /// How often a case may be played in which the machine stalled.
 const PLAYS: usize = 5;
@@ -75,6 +77,10 @@ impl FoundCase {
 
     fn notify(&mut self, who: Slot, to: Slot) {
         self.call(who, Limit::NoWait, |case| Call::Notify { dst: case.at(to) });
+    }
+
+    fn pulse(&mut self, who: Slot, to: Slot) {
+        self.call(who, Limit::NoWait, |case| Call::Pulse { dst: case.at(to), pulse: (1, 2) });
     }
 
     fn receive(&mut self, who: Slot, from: Slot) {
@@ -225,4 +231,58 @@ fn notifications_come_by_slot_also_after_a_death() {
         case.receive_any(C, Limit::NoWait);
         case.receive_any(C, Limit::NoWait);
     });
+}
+
+/// Makes links between C and each of these, then ends them: C has as many deaths to read.
+fn end_peers_of_c(case: &mut FoundCase, peers: &[Slot]) {
+    peers.iter().for_each(|peer| case.notify(C, *peer));
+    peers.iter().for_each(|peer| case.step(Op::Kill(*peer)));
+}
+
+#[test]
+fn what_came_by_a_new_link_behind_deaths_is_found() {
+    let send: fn(&mut FoundCase) = |case| case.send(D, C, Limit::Forever);
+    let request = |case: &mut FoundCase| case.sendrec(D, C, Limit::Forever);
+    let notify = |case: &mut FoundCase| case.notify(D, C);
+    let pulse = |case: &mut FoundCase| case.pulse(D, C);
+    for contact in [send, request, notify, pulse] {
+        play(&[SYSTEM_SLOT, A, B, C, D], |case| {
+            end_peers_of_c(case, &[SYSTEM_SLOT, A, B]);
+            contact(case);
+            case.receive_any(C, Limit::NoWait);
+        });
+    }
+}
+
+#[test]
+fn a_death_behind_others_is_known_to_each_call() {
+    let send: fn(&mut FoundCase) = |case| case.send(C, D, Limit::NoWait);
+    let request = |case: &mut FoundCase| case.sendrec(C, D, Limit::Forever);
+    let notify = |case: &mut FoundCase| case.notify(C, D);
+    let pulse = |case: &mut FoundCase| case.pulse(C, D);
+    let receive = |case: &mut FoundCase| {
+        case.call(C, Limit::NoWait, |case| Call::Receive { src: Source::From(case.at(D)) });
+    };
+    for call in [send, request, notify, pulse, receive] {
+        play(&[SYSTEM_SLOT, A, B, C, D], |case| {
+            end_peers_of_c(case, &[SYSTEM_SLOT, A, B, D]);
+            call(case);
+        });
+    }
+}
+
+#[test]
+fn a_client_that_died_behind_others_gets_no_answer() {
+    let reply: fn(&FoundCase) -> Call =
+        |case| Call::Reply { dst: case.at(D), message: Message::new(C) };
+    let relay = |case: &FoundCase| Call::Relay { client: case.at(D), dst: case.at(E) };
+    for answer in [reply, relay] {
+        play(&[SYSTEM_SLOT, A, B, C, D, E], |case| {
+            case.sendrec(D, C, Limit::Forever);
+            case.receive_any(C, Limit::NoWait);
+            end_peers_of_c(case, &[SYSTEM_SLOT, A, B]);
+            case.step(Op::Unbind(D));
+            case.call(C, Limit::Forever, answer);
+        });
+    }
 }
