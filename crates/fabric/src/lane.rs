@@ -75,7 +75,11 @@ pub struct LaneState {
     expected: u64,
     /// Frames and bytes received since the last acknowledgement.
     unacknowledged: (usize, usize),
+    /// Whether the next acknowledgement asks for missing frames.
     missing: bool,
+    /// The first missing frame that this side has asked for. Each frame behind the same gap would
+    /// ask again, and each answer repeats all of them.
+    asked: Option<u64>,
 }
 
 impl LaneState {
@@ -94,6 +98,7 @@ impl LaneState {
             expected: 0,
             unacknowledged: (0, 0),
             missing: false,
+            asked: None,
         }
     }
 
@@ -178,6 +183,7 @@ impl LaneState {
     /// A new connection: what the peer has not received is sent again.
     #[must_use]
     pub fn resume(&mut self, now_ns: u64, expected: u64) -> bool {
+        self.asked = None;
         let known = self.acknowledge(now_ns, expected);
         if self.planted.has(Fault::ResumeLoses) {
             let next = self.next();
@@ -203,7 +209,7 @@ impl LaneState {
         let gap = sequence > self.expected && !self.planted.has(Fault::GapAccepted);
         let again = sequence < self.expected && !self.planted.has(Fault::DoubleAccepted);
         if gap {
-            self.missing = true;
+            self.missing |= self.asked != Some(self.expected);
             return Arrival::Gap;
         }
         if again {
@@ -229,6 +235,9 @@ impl LaneState {
     /// An acknowledgement leaves. Whether frames are missing.
     pub fn acknowledged(&mut self) -> bool {
         self.unacknowledged = (0, 0);
+        if self.missing {
+            self.asked = Some(self.expected);
+        }
         std::mem::take(&mut self.missing)
     }
 }

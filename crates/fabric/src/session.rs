@@ -338,7 +338,15 @@ impl Session {
         }
         match self.partner {
             Some(known) if known == other && (is_mine || hello.partner.is_none()) => {
-                return self.bind(now_ns, id, hello, false, own);
+                // Two connections came in another order to the other side: each side's candidate
+                // is what the other one uses. The greeting of one side, the lower, decides.
+                let may_cross =
+                    own.node < self.peer && self.candidate.is_some_and(|it| it.id != id);
+                self.bind(now_ns, id, hello, false, own);
+                if may_cross {
+                    self.greet(now_ns, id);
+                }
+                return;
             }
             Some(known) => {
                 let on_other = self.connection.is_some_and(|it| it.id != id);
@@ -459,7 +467,11 @@ impl Session {
     ) -> bool {
         let lane = self.lane(lane);
         let arrival = lane.arrive(sequence, bytes);
-        let soon = arrival != Arrival::Next || lane.wants_acknowledgement();
+        let soon = match arrival {
+            Arrival::Next => lane.wants_acknowledgement(),
+            Arrival::Again => true,
+            Arrival::Gap => lane.is_missing(),
+        };
         let wait_ns = if soon { 0 } else { own.settings.ack_delay_ns };
         let due_ns = now_ns.saturating_add(wait_ns);
         self.ack_ns = Some(self.ack_ns.map_or(due_ns, |at| at.min(due_ns)));

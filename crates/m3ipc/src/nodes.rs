@@ -414,6 +414,12 @@ impl StandIn {
         }
     }
 
+    /// The notification of a local endpoint that no poll has found yet. The proxy sends it on
+    /// before the answer of that endpoint, which came after it.
+    pub fn notified_by(&mut self, from: Address) -> Option<StandInEvent> {
+        self.endpoint.notified_by(from).map(StandInEvent::from)
+    }
+
     /// Whether the receiver has taken a posted request.
     #[must_use]
     pub fn is_taken(&self, posted: &Posted) -> bool {

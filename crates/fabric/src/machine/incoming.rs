@@ -233,6 +233,7 @@ impl Machine {
         if !matches!(state, Some(State::Taken { .. })) || content.long.len() > PIECED_MAX_BYTES {
             return Err(NotAwaited);
         }
+        self.notify_before_answer(id);
         if self.is_pieced(content.long.len()) {
             self.answer_in_pieces(id, kind, content);
             return Ok(());
@@ -240,6 +241,14 @@ impl Machine {
         let end = CallEnd::Answered(kind, content.m_type);
         self.end_delivery(id, end, body_of(content));
         Ok(())
+    }
+
+    /// Sends the notification of the receiver for the requester that waits.
+    fn notify_before_answer(&mut self, id: DeliveryId) {
+        let Some(delivery) = self.incoming.deliveries.get(&id) else { return };
+        let (node, (requester, receiver)) = (delivery.node, delivery.pair);
+        let receiver = EndpointId::new(requester.vm, receiver);
+        self.send_notification(node, (receiver, requester.address));
     }
 
     fn answer_in_pieces(&mut self, id: DeliveryId, kind: AnswerKind, content: &Content) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::packet::{CallEnd, CallKind, Hello, RefusalCode, SessionPair, VERSIONS, encode};
-use crate::{Content, SlotRange};
+use crate::{AnswerKind, Content, SlotRange};
 
 pub(super) const OWN: NodeId = NodeId(1);
 pub(super) const PEER: NodeId = NodeId(2);
@@ -429,4 +429,102 @@ fn a_proxy_that_has_surely_ended_is_lost_without_the_rest_of_the_grace() {
     // Its number is burnt: what comes of the former session counts for nothing.
     send_frame(&mut machine, 1, bound(2), &[]);
     assert!(actions(&mut machine).is_empty());
+}
+
+/// Frames that a machine sends now, in their order.
+fn sent_frames(machine: &mut Machine) -> Vec<Frame> {
+    let packets = std::iter::from_fn(|| machine.poll_transmit(4 * MS, PEER, Lane::Message));
+    let packets: Vec<_> = packets.map(|it| decode(&it.bytes).expect("a packet").0).collect();
+    packets
+        .into_iter()
+        .filter_map(|packet| match packet {
+            Packet::Data { frame, .. } => Some(frame),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn an_answer_does_not_pass_the_notification_before_it() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    send_frame(&mut machine, 0, bound(1), &[]);
+    let call = Frame::Call {
+        call: CallId(9),
+        vm: 1,
+        from: endpoint(1).address.0,
+        to: 3,
+        kind: CallKind::Request,
+        m_type: 1,
+        pieced: 0,
+    };
+    send_frame(&mut machine, 1, call, &[0; 40]);
+    let delivery = actions(&mut machine).into_iter().find_map(|action| match action {
+        Action::Deliver { delivery, .. } => Some(delivery),
+        _ => None,
+    });
+    let delivery = delivery.expect("a delivery");
+    machine.taken(3 * MS, delivery);
+    machine.notify(3 * MS, EndpointId::of(1, 3), endpoint(1).address, 1).expect("room");
+    machine.answer(3 * MS, delivery, AnswerKind::Reply, &Content::new(5)).expect("awaited");
+    let frames = sent_frames(&mut machine);
+    let at = |is_it: fn(&Frame) -> bool| frames.iter().position(is_it).expect("sent");
+    let notified = at(|frame| matches!(frame, Frame::Notify { .. }));
+    assert!(notified < at(|frame| matches!(frame, Frame::End { .. })), "{frames:?}");
+}
+
+/// The packets of a machine, delivered to the other one on the same connection.
+fn carry(from: &mut Machine, to: &mut Machine, now_ns: u64) -> bool {
+    let mut any = false;
+    while let Some(sent) = from.poll_transmit(now_ns, to.node(), Lane::Message) {
+        to.received(now_ns, from.node(), sent.connection, &sent.bytes);
+        any = true;
+    }
+    any
+}
+
+#[test]
+fn two_connections_that_come_in_another_order_to_each_side_end_as_one() {
+    let mut owners = Owners::default();
+    owners.add(1, range(0), OWN).expect("disjoint");
+    owners.add(1, range(100), PEER).expect("disjoint");
+    let make = |own, peer| {
+        let settings = Settings::default();
+        Machine::new("test", own, Incarnation(5), owners.clone(), [peer], settings)
+    };
+    let (mut one, mut other) = (make(OWN, PEER), make(PEER, OWN));
+    let connect = |one: &mut Machine, other: &mut Machine, now_ns, ids: [ConnectionId; 2]| {
+        one.connected(now_ns, PEER, ids[0]);
+        other.connected(now_ns, OWN, ids[1]);
+    };
+    let begin = ConnectionId(9);
+    connect(&mut one, &mut other, MS, [begin, begin]);
+    while carry(&mut one, &mut other, MS) | carry(&mut other, &mut one, MS) {}
+    assert!(one.is_reachable(PEER) && other.is_reachable(OWN));
+    // The session goes on over two connections.
+    one.disconnected(2 * MS, PEER, begin);
+    other.disconnected(2 * MS, OWN, begin);
+    connect(&mut one, &mut other, 3 * MS, [FIRST, SECOND]);
+    // The first greetings are lost.
+    while one.poll_transmit(3 * MS, PEER, Lane::Message).is_some() {}
+    while other.poll_transmit(3 * MS, OWN, Lane::Message).is_some() {}
+    connect(&mut one, &mut other, 3 * MS, [SECOND, FIRST]);
+    let mut closed = Vec::new();
+    for round in 0..6 {
+        let now_ns = (4 + 600 * round) * MS;
+        (one.tick(now_ns), other.tick(now_ns));
+        while carry(&mut one, &mut other, now_ns) | carry(&mut other, &mut one, now_ns) {}
+        for machine in [&mut one, &mut other] {
+            closed.extend(actions(machine).into_iter().filter_map(|action| match action {
+                Action::Close { connection, .. } => Some(connection),
+                _ => None,
+            }));
+        }
+    }
+    assert!(!closed.is_empty(), "each side goes on with another connection");
+    // What one side sends is the other one's.
+    one.bound(4_000 * MS, EndpointId::of(1, 7));
+    carry(&mut one, &mut other, 4_000 * MS);
+    let bound = Action::Bound { endpoint: EndpointId::of(1, 7) };
+    assert!(actions(&mut other).contains(&bound));
 }

@@ -92,19 +92,27 @@ impl Machine {
         self.announce_room(node);
     }
 
+    /// Sends the notification of a pair that waits: the sender notified before it called or
+    /// answered, and the order of a pair holds.
+    pub(super) fn send_notification(&mut self, node: NodeId, pair: Pair) {
+        if let Some(peer) = self.peers.get_mut(&node)
+            && let Some(argument) = peer.notifications.remove(&pair)
+        {
+            peer.session.push(notification(pair, argument), Vec::new(), &self.own);
+        }
+    }
+
     fn promote_call(&mut self, node: NodeId) {
         let planted = self.own.planted;
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let Some(id) = peer.next_call(planted) else { return };
+        let Some(call) = self.outgoing.calls.get(&id) else { return };
+        self.send_notification(node, (call.from, call.to));
+        let Some(peer) = self.peers.get_mut(&node) else { return };
         let Some(call) = self.outgoing.calls.get_mut(&id) else { return };
         let Some(mut content) = call.sent() else { return };
         let is_pieced = content.long.len() > self.own.settings.inline_bytes;
         let long = if is_pieced { std::mem::take(&mut content.long) } else { Vec::new() };
-        let pair = (call.from, call.to);
-        // The sender notified before it called: the order of the pair.
-        if let Some(argument) = peer.notifications.remove(&pair) {
-            peer.session.push(notification(pair, argument), Vec::new(), &self.own);
-        }
         let frame = Frame::Call {
             call: id,
             vm: call.from.vm,

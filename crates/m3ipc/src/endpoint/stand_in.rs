@@ -179,8 +179,18 @@ impl Endpoint {
             if held.0.remove(&from.0).is_some_and(|held| !held.is_given_up) {
                 found.push(Found::GivenUp(from));
             }
-            found.extend(self.hold(index, from, arrival, held));
+            let message = self.hold(index, from, arrival, held);
+            // Its sender may have notified meanwhile, before it sent: the order of the pair.
+            found.extend(self.notified_by(from));
+            found.extend(message);
         }
+    }
+
+    /// The notification of a local endpoint that the proxy has not seen.
+    pub(crate) fn notified_by(&mut self, from: Address) -> Option<Found> {
+        let index = self.peers.find(from)?;
+        let bits = self.peers.get(index).link().take_notifications()?;
+        Some(Found::Notified { from, bits })
     }
 
     /// Whether a message answers the pending request to its sender, which takes it.

@@ -77,6 +77,7 @@ pub const ALL: &[Difference] = &[
     at_times("a_second_notification_to_a_waiting_receiver_stays_pending", None),
     at_times("a_name_finds_its_endpoint", Some("code: NoNode")),
     at_times("a_name_that_is_taken_is_342", Some("left: 0")),
+    at_times("exec_unbinds", Some("left: Err(Stale(")),
     // Circles.
     hangs("the_call_that_closes_a_circle_of_three_is_101", &[Far]),
 ];

@@ -16,9 +16,9 @@
 use super::super::ends::report;
 use super::super::network::Clock;
 use super::attention::Pass;
-use super::{Delivery, Entry, Local};
+use super::{Delivery, Entry, Local, notify};
 use m3ipc::NodeError;
-use m3ipc::nodes::{Posted, PostedEnd};
+use m3ipc::nodes::{Posted, PostedEnd, StandInEvent};
 use m3ipc_fabric::{EndpointId, Machine};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -240,6 +240,12 @@ impl Local {
                     ended.push(*number);
                 }
                 Some(end) => {
+                    // The receiver may have notified before it answered.
+                    if let Some(StandInEvent::Notified { from, bits }) =
+                        entry.stand_in.notified_by(delivery.to)
+                    {
+                        notify(id, (from, bits), &mut entry.notified, machine, clock);
+                    }
                     report(machine, clock, *number, end);
                     ended.push(*number);
                 }
