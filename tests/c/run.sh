@@ -5,9 +5,9 @@
 #
 #   tests/c/run.sh            the last line is: N passed, N failed
 #
-# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo), CC (else cc), CXX (else c++) and
-# CARGOFLAGS. M3_NO_BUILD=1 tests the programs that are built already. The script leaves neither
-# files nor processes behind.
+# Uses CARGO_TARGET_DIR (else target), PROFILE (else release), CARGO (else cargo), CC (else cc), CXX
+# (else c++) and CARGOFLAGS. M3_NO_BUILD=1 tests the programs that are built already. The script
+# leaves neither files nor processes behind.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -15,7 +15,9 @@ export LC_ALL
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
+profile=${PROFILE:-release}
 cargo=${CARGO:-cargo}
+xtask=${XTASK:-$cargo xtask}
 cc=${CC:-cc}
 cxx=${CXX:-c++}
 warnings="-Wall -Wextra -Werror"
@@ -71,8 +73,8 @@ run() {
     tail -n 1 "$work/log" | grep '^[0-9]* passed, [0-9]* failed$' | sed "s/^/  $name: /"
 }
 
-[ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" --release \
-    ${CARGOFLAGS-} -p m3ipc-capi -p m3ipc-daemon -p m3ipc-cli -p m3ipc-shim-preload || {
+[ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" \
+    --profile "$profile" ${CARGOFLAGS-} -p m3ipc-capi -p m3ipc-daemon -p m3ipc-cli -p m3ipc-shim-preload || {
     echo "FAIL build"
     echo "0 passed, 1 failed"
     exit 1
@@ -80,17 +82,17 @@ run() {
 
 # `cargo xtask install` links the shared library with the symbol versions of the map.
 mkdir "$work/static" "$work/plain"
-(cd "$root" && $cargo xtask install --no-build --profile release --destdir "$work/root" \
+(cd "$root" && $xtask install --no-build --profile "$profile" --destdir "$work/root" \
     --prefix /usr) >"$work/log" 2>&1
 report $? "cargo xtask install" "$work/log"
 ln -s root/usr/lib "$work/lib"
 ln -s root/usr/bin "$work/bin"
 ln -s ../lib/libm3ipc.a "$work/static/libm3ipc.a"
 # The library that cargo builds has no symbol versions.
-cp "$target/release/libm3ipc_c.so" "$work/plain/libm3ipc.so.0"
+cp "$target/$profile/libm3ipc_c.so" "$work/plain/libm3ipc.so.0"
 ln -s libm3ipc.so.0 "$work/plain/libm3ipc.so"
 include=$work/include
-(cd "$root" && $cargo xtask forwards "$include") >"$work/log" 2>&1
+(cd "$root" && $xtask forwards "$include") >"$work/log" 2>&1
 report $? "cargo xtask forwards" "$work/log"
 compat=$include/m3ipc/compat
 # A program that links the static library needs the libraries that it uses.

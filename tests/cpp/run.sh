@@ -5,9 +5,10 @@
 #
 #   tests/cpp/run.sh          the last line is: N passed, N failed
 #
-# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo), GXX (else g++) and CLANGXX (else
-# clang++-19 or clang++). A compiler that is absent, and CMake, are skipped visibly. M3_NO_BUILD=1
-# tests the programs that are built already. Leaves neither files nor processes behind.
+# Uses CARGO_TARGET_DIR (else target), PROFILE (else release), CARGO (else cargo), GXX (else g++)
+# and CLANGXX (else clang++-19 or clang++). A compiler that is absent, and CMake, are skipped
+# visibly. M3_NO_BUILD=1 tests the programs that are built already. Leaves neither files nor
+# processes behind.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -15,7 +16,9 @@ export LC_ALL
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
+profile=${PROFILE:-release}
 cargo=${CARGO:-cargo}
+xtask=${XTASK:-$cargo xtask}
 include=$root/crates/capi/include
 passed=0
 failed=0
@@ -55,19 +58,19 @@ run() {
     runs=$((${runs:-0} + 1))
     mkdir -m 700 "$work/run.$runs"
     limit=$((120 + ${M3_SOAK_SECONDS:-2}))
-    M3_RUNTIME_DIR=$work/run.$runs M3_DAEMON=$target/release/m3d \
+    M3_RUNTIME_DIR=$work/run.$runs M3_DAEMON=$target/$profile/m3d \
         LD_LIBRARY_PATH=$work/lib timeout -k 1 "$limit" "$@" >"$work/log" 2>&1 </dev/null
     report $? "$name"
 }
 
-[ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" --release \
-    -p m3ipc-capi -p m3ipc-daemon || {
+[ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" \
+    --profile "$profile" -p m3ipc-capi -p m3ipc-daemon || {
     echo "FAIL build"
     echo "0 passed, 1 failed"
     exit 1
 }
 mkdir "$work/lib"
-cp "$target/release/libm3ipc_c.so" "$work/lib/libm3ipc.so.0"
+cp "$target/$profile/libm3ipc_c.so" "$work/lib/libm3ipc.so.0"
 ln -s libm3ipc.so.0 "$work/lib/libm3ipc.so"
 
 gxx=${GXX:-g++}
@@ -112,15 +115,15 @@ for cxx in "$gxx" "$clangxx"; do
     tail -n 5 "$work/log" | sed 's/^/  /'
 done
 
-run "examples/cpp" make -C "$root/examples/cpp" run OUT="$work/example" BUILT="$target/release"
+run "examples/cpp" make -C "$root/examples/cpp" run OUT="$work/example" BUILT="$target/$profile"
 for line in 'client A left after progress 100' 'client B was killed after progress 49' \
     'the timer ran; the highest priority was 7'; do
     grep -qx "$line" "$work/log"
     report $? "examples/cpp: $line"
 done
 
-if command -v cmake >/dev/null && [ -x "$target/release/m3-bench" ]; then
-    (cd "$root" && $cargo xtask install --no-build --profile release --prefix "$work/root") \
+if command -v cmake >/dev/null && [ -x "$target/$profile/m3-bench" ]; then
+    (cd "$root" && $xtask install --no-build --profile "$profile" --prefix "$work/root") \
         >"$work/log" 2>&1
     report $? "cargo xtask install"
     printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(calls CXX)' \

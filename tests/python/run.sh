@@ -3,13 +3,14 @@
 #
 #   tests/python/run.sh       the last line is: N passed, N failed
 #
-# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo) and CARGOFLAGS. M3_NO_BUILD=1 tests the
-# programs that are built already.
+# Uses CARGO_TARGET_DIR (else target), PROFILE (else release), CARGO (else cargo) and CARGOFLAGS.
+# M3_NO_BUILD=1 tests the programs that are built already.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
-[ "${M3_NO_BUILD-}" = 1 ] || ${CARGO:-cargo} build --quiet --release ${CARGOFLAGS-} \
-    --manifest-path "$root/Cargo.toml" -p m3ipc-capi -p m3ipc-daemon || exit 1
+profile=${PROFILE:-release}
+[ "${M3_NO_BUILD-}" = 1 ] || ${CARGO:-cargo} build --quiet --profile "$profile" \
+    ${CARGOFLAGS-} --manifest-path "$root/Cargo.toml" -p m3ipc-capi -p m3ipc-daemon || exit 1
 work=$(mktemp -d)
 
 # Ends a daemon that still runs in our folder, by the process id in its lock.
@@ -22,7 +23,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-export M3_DAEMON="$target/release/m3d" M3_LIBRARY="$target/release/libm3ipc_c.so"
+export M3_DAEMON="$target/$profile/m3d" M3_LIBRARY="$target/$profile/libm3ipc_c.so"
 export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/examples/python"
 passed=0
 failed=0

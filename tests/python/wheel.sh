@@ -4,8 +4,9 @@
 #   tests/python/wheel.sh               the last line is: N passed in S s
 #   tests/python/wheel.sh --only-build  stops with the environment: target/python/venv
 #
-# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo) and PYTHON (else python3). The tools are
-# in target/python/tools, which the first run makes. Without PyPI it says so and skips the tests.
+# Uses CARGO_TARGET_DIR (else target), PROFILE (else release), CARGO (else cargo) and PYTHON (else
+# python3). The tools are in target/python/tools, which the first run makes. Without PyPI it says so
+# and skips the tests.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
@@ -27,7 +28,7 @@ if ! [ -f "$work/tools/$(echo "$tools" | cksum | cut -d' ' -f1)" ]; then
     : >"$work/tools/$(echo "$tools" | cksum | cut -d' ' -f1)"
 fi
 
-profile=${M3_PYTHON_PROFILE:-release}
+profile=${PROFILE:-release}
 ${CARGO:-cargo} build --quiet --profile "$profile" --manifest-path "$root/Cargo.toml" \
     -p m3ipc-daemon
 place="$root/crates/python/python/m3ipc/bin"

@@ -47,18 +47,13 @@ const CHECKS: &[Check] = &[
 ];
 
 /// The checks that need a build. They run where they are named.
-const NAMED_CHECKS: &[Check] = &[
-    ("public-api", public_api::report),
-    ("sizes", sizes::report),
-    ("sizes-dist", sizes::report_dist),
-];
+const NAMED_CHECKS: &[Check] = &[("public-api", public_api::report), ("sizes", sizes::report)];
 
 /// What to check.
 #[derive(clap::Args)]
 pub struct Args {
     /// The checks to run: direction, dependencies, manifests, unsafe, lengths, width, fences,
-    /// paths, links, circles, orphans (these are the default), public-api, sizes,
-    /// sizes-dist
+    /// paths, links, circles, orphans (these are the default), public-api, sizes
     names: Vec<String>,
 }
 

@@ -1,12 +1,13 @@
 //! `cargo xtask ci`: all checks and tests.
 //!
-//! The steps are data, in `ci/steps.rs`. Independent steps run side by side; a quiet step runs
+//! The steps are data, in `ci/steps.rs` and `ci/long_tier.rs`. Independent steps run side by side; a quiet step runs
 //! alone. Each step prints one line at its end, and its output goes to `target/ci/STEP.log`. The
 //! first failure ends the steps that still run, and the end of its log is printed. A step that
 //! lacks a tool is skipped with the reason. The last line is `N passed, N failed, N skipped` and
 //! counts steps.
 
 mod figure;
+mod long_tier;
 mod process;
 mod schedule;
 mod step;
@@ -19,9 +20,15 @@ use std::path::Path;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
+use self::long_tier::LONG_TIER;
 use self::schedule::Schedule;
 use self::step::{Run, Step};
-use self::steps::STEPS;
+use self::steps::GATE;
+
+/// All steps, in the order in which they start where nothing else decides.
+fn all_steps() -> impl Iterator<Item = &'static Step> + Clone {
+    GATE.iter().chain(LONG_TIER)
+}
 
 /// What to run.
 #[derive(clap::Args)]
@@ -50,18 +57,18 @@ impl Args {
     }
 
     fn steps(&self) -> Result<Vec<&'static Step>, Error> {
-        let unknown = self.only.iter().find(|name| STEPS.iter().all(|step| step.name != **name));
+        let unknown = self.only.iter().find(|name| all_steps().all(|step| step.name != **name));
         match unknown {
             Some(name) => Err(Error::Unknown {
                 what: format!("step `{name}`"),
                 next: "`cargo xtask ci --list` names them.",
             }),
             None if self.only.is_empty() => {
-                Ok(STEPS.iter().filter(|step| step.run <= self.run()).collect())
+                Ok(all_steps().filter(|step| step.run <= self.run()).collect())
             }
             None => {
                 let named = |step: &&Step| self.only.iter().any(|name| *name == step.name);
-                Ok(STEPS.iter().filter(named).collect())
+                Ok(all_steps().filter(named).collect())
             }
         }
     }
@@ -83,9 +90,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     fs::create_dir_all(&logs).map_err(|e| Error::write(&logs, e))?;
     copy_program(&logs)?;
     println!("logs: {}/STEP.log", logs.display());
-    // The long tier also measures.
-    let builds = if args.full { process::BUILD_ONCE } else { process::BUILD_QUICKLY };
-    Schedule::new(workspace, logs, builds, steps).run()
+    Schedule::new(workspace, logs, steps).run()
 }
 
 /// Copies this program for the steps: a build during the run may replace the original.
@@ -95,4 +100,22 @@ fn copy_program(folder: &Path) -> Result<(), Error> {
     // The system refuses to write to a program that still runs; a removed one lives on.
     let _ = fs::remove_file(&copy);
     fs::copy(&own, &copy).map(drop).map_err(|e| Error::write(&copy, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_is_whole_and_follows_earlier_steps_alone() {
+        for (index, step) in all_steps().enumerate() {
+            let mut earlier = all_steps().take(index);
+            assert!(!step.name.is_empty() && !step.command.is_empty() && !step.next.is_empty());
+            assert!(earlier.clone().all(|other| other.name != step.name), "{} twice", step.name);
+            for name in step.after {
+                let before = earlier.find(|other| other.name == *name);
+                assert!(before.is_some(), "{} waits for {name}", step.name);
+            }
+        }
+    }
 }

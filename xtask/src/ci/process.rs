@@ -32,31 +32,15 @@ pub enum Ended {
     OutOfTime,
 }
 
-/// Variables of cargo for all steps.
-pub type Builds = &'static [(&'static str, &'static str)];
-
-/// Incremental builds cost only time where each profile is built once.
-pub const BUILD_ONCE: Builds = &[("CARGO_INCREMENTAL", "0")];
-
-/// The gate tests what is right, and builds in half the time: no optimization across crates, and
-/// no line numbers in the tests' backtraces. A panic names its line all the same.
-pub const BUILD_QUICKLY: Builds = &[
-    ("CARGO_INCREMENTAL", "0"),
-    ("CARGO_PROFILE_DEV_DEBUG", "0"),
-    ("CARGO_PROFILE_RELEASE_LTO", "off"),
-    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
-];
+/// Variables of cargo for all steps: incremental builds cost only time where each profile is built
+/// once.
+const BUILD_ONCE: &[(&str, &str)] = &[("CARGO_INCREMENTAL", "0")];
 
 /// Starts the step from the root of the workspace; both its outputs go to `log`.
 ///
 /// # Errors
 /// Where the log cannot be written or the program cannot be started.
-pub fn start(
-    workspace: &Workspace,
-    step: &Step,
-    builds: Builds,
-    log: &Path,
-) -> Result<Running, Error> {
+pub fn start(workspace: &Workspace, step: &Step, log: &Path) -> Result<Running, Error> {
     let words = step.words(workspace);
     let mut file = File::create(log).map_err(|e| Error::write(log, e))?;
     writeln!(file, "$ {}", words.join(" ")).map_err(|e| Error::write(log, e))?;
@@ -69,7 +53,7 @@ pub fn start(
             command.env_remove(key);
         }
     }
-    command.envs(builds.iter().copied().filter(|(key, _)| env::var_os(key).is_none()));
+    command.envs(BUILD_ONCE.iter().copied().filter(|(key, _)| env::var_os(key).is_none()));
     command.envs(step.env.iter().map(|(key, value)| (key, expand(value, workspace))));
     if let Some(path) = library_path(&workspace.target_dir) {
         command.env("LD_LIBRARY_PATH", path);
@@ -168,8 +152,7 @@ mod tests {
         let workspace =
             Workspace { root: folder.clone(), target_dir: folder.clone(), packages: Vec::new() };
         let step = Step { command: "sh script", ..PLAIN };
-        let mut running =
-            start(&workspace, &step, BUILD_ONCE, &folder.join("log")).expect("sh starts");
+        let mut running = start(&workspace, &step, &folder.join("log")).expect("sh starts");
         while running.poll().expect("a child can be waited for").is_none() {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-use super::process::{self, Builds, Ended, Running};
+use super::process::{self, Ended, Running};
 use super::step::Step;
 
 /// How many lines of the log of a failed step are printed.
@@ -31,7 +31,6 @@ enum Outcome {
 pub struct Schedule<'a> {
     workspace: &'a Workspace,
     logs: PathBuf,
-    builds: Builds,
     slots: usize,
     waiting: Vec<&'a Step>,
     running: Vec<(&'a Step, Running)>,
@@ -40,15 +39,11 @@ pub struct Schedule<'a> {
 
 impl<'a> Schedule<'a> {
     /// A schedule of these steps, with these variables of cargo; their output goes to `logs`.
-    pub fn new(
-        workspace: &'a Workspace,
-        logs: PathBuf,
-        builds: Builds,
-        steps: Vec<&'a Step>,
-    ) -> Self {
-        let slots = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4));
+    pub fn new(workspace: &'a Workspace, logs: PathBuf, steps: Vec<&'a Step>) -> Self {
+        // Many steps wait for processes or for one compiler at the end of a build.
+        let slots = thread::available_parallelism().map_or(2, |cpus| (cpus.get() + 1).min(4));
         let (running, ended) = (Vec::new(), Vec::new());
-        Self { workspace, logs, builds, slots, waiting: steps, running, ended }
+        Self { workspace, logs, slots, waiting: steps, running, ended }
     }
 
     /// Runs all steps, or those until the first failure, and prints the totals.
@@ -132,7 +127,7 @@ impl<'a> Schedule<'a> {
         if let Some(reason) = step.falls_back(self.workspace) {
             println!("{:<12} NOTE    {:>7}  {reason}: {}", step.name, "", step.fallback);
         }
-        let running = process::start(self.workspace, step, self.builds, &self.log(step))?;
+        let running = process::start(self.workspace, step, &self.log(step))?;
         self.running.push((step, running));
         Ok(())
     }
@@ -193,7 +188,7 @@ mod tests {
         let workspace =
             Workspace { root: folder.clone(), target_dir: folder.clone(), packages: Vec::new() };
         let steps = steps.iter().map(|(step, _)| step).collect();
-        let mut schedule = Schedule::new(&workspace, folder.clone(), process::BUILD_ONCE, steps);
+        let mut schedule = Schedule::new(&workspace, folder.clone(), steps);
         schedule.slots = 2;
         let result = schedule.run();
         let order = fs::read_to_string(folder.join("order")).unwrap_or_default();
