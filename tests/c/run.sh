@@ -74,7 +74,8 @@ run() {
 }
 
 [ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" \
-    --profile "$profile" ${CARGOFLAGS-} -p m3ipc-capi -p m3ipc-daemon -p m3ipc-cli -p m3ipc-shim-preload || {
+    --profile "$profile" ${CARGOFLAGS-} \
+    -p m3ipc-capi -p m3ipc-daemon -p m3ipc-cli -p m3ipc-shim-preload || {
     echo "FAIL build"
     echo "0 passed, 1 failed"
     exit 1

@@ -89,7 +89,8 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "soak",
-        command: "cargo test --profile gate -p m3ipc-test-fixture -p m3ipc-crash --test programs --test soak",
+        command: "cargo test --profile gate -p m3ipc-test-fixture -p m3ipc-crash --test programs \
+                  --test soak",
         env: &[("M3_SOAK_SECONDS", "600")],
         after: &["test"],
         quiet: true,
@@ -141,7 +142,8 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "files",
-        command: "cargo test --profile gate -p m3ipc-test-fixture -p m3ipc-test-supervise -p m3ipc-files \
+        command: "cargo test --profile gate -p m3ipc-test-fixture -p m3ipc-test-supervise -p \
+                  m3ipc-files \
                   --features m3ipc-files/mount --test programs --test supervise --test kills \
                   --test mount",
         env: &[("M3_FILES_SECONDS", "60")],
@@ -184,7 +186,8 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "oracle",
-        command: "cargo test --profile gate -p m3ipc-test-fixture -p m3ipc-conformance --test programs --test \
+        command: "cargo test --profile gate -p m3ipc-test-fixture -p m3ipc-conformance --test \
+                  programs --test \
                   oracle",
         env: &[("M3_ORACLE_CASES", "30000")],
         after: &["test"],
@@ -206,7 +209,8 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "conformance-nodes",
-        command: "cargo nextest run --cargo-profile gate -p m3ipc-conformance -p m3ipc-proxy -p m3ipc-test-fixture \
+        command: "cargo nextest run --cargo-profile gate -p m3ipc-conformance -p m3ipc-proxy -p \
+                  m3ipc-test-fixture \
                   -p m3ipc-test-nodes --ignore-default-filter \
                   -E binary(conformance)&package(m3ipc-test-nodes)",
         after: &["test"],
@@ -217,7 +221,8 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "slow-path",
-        command: "cargo nextest run --cargo-profile gate -p m3ipc -p m3ipc-test-fixture -p m3ipc-conformance -p \
+        command: "cargo nextest run --cargo-profile gate -p m3ipc -p m3ipc-test-fixture -p \
+                  m3ipc-conformance -p \
                   m3ipc-hostile -p m3ipc-crash",
         env: &[("M3_NO_FAST_PATH", "1")],
         after: &["test"],
@@ -228,7 +233,8 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "sleep-path",
-        command: "cargo nextest run --cargo-profile gate -p m3ipc -p m3ipc-test-fixture -p m3ipc-conformance -p \
+        command: "cargo nextest run --cargo-profile gate -p m3ipc -p m3ipc-test-fixture -p \
+                  m3ipc-conformance -p \
                   m3ipc-hostile -p m3ipc-crash",
         env: &[("M3_WAIT", "block")],
         after: &["slow-path"],
