@@ -1,10 +1,10 @@
 //! `cargo xtask ci`: all checks and tests.
 //!
-//! The steps are data, in `ci/steps.rs` and `ci/long_tier.rs`. Independent steps run side by side; a
-//! quiet step runs alone. Each step prints one line at its end, and its output goes to
+//! The steps are data, in `ci/steps.rs` and `ci/long_tier.rs`. Independent steps run side by side;
+//! a quiet step runs alone. Each step prints one line at its end, and its output goes to
 //! `target/ci/STEP.log`. The first failure ends the steps that still run, and the end of its log is
-//! printed. A step that lacks a tool is skipped with the reason. The last line is `N passed, N failed, N skipped` and
-//! counts steps.
+//! printed. A step that lacks a tool is skipped with the reason. The last line is `N passed,
+//! N failed, N skipped` and counts steps.
 
 mod figure;
 mod long_tier;
