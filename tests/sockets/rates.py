@@ -230,13 +230,13 @@ def median(values):
 
 def measure(case, options, libraries):
     names = [("native", None), ("native again", None), *libraries]
-    modes = [Mode(name, case, library, options.seconds) for name, library in names]
-    loops = []
-    if options.busy:
-        for cpu in os.sched_getaffinity(0):
-            code = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile 1: 0"
-            loops.append(subprocess.Popen([sys.executable, "-c", code]))
+    modes, loops = [], []
     try:
+        modes.extend(Mode(name, case, library, options.seconds) for name, library in names)
+        if options.busy:
+            for cpu in os.sched_getaffinity(0):
+                code = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile 1: 0"
+                loops.append(subprocess.Popen([sys.executable, "-c", code]))
         for turn in range(options.rounds):
             for at in range(len(modes)):
                 modes[(at + turn) % len(modes)].round()
@@ -267,6 +267,8 @@ def main():
     parser.add_argument("--library", action="append", default=[], metavar="NAME=FILE")
     parser.add_argument("cases", nargs="+", choices=CASES, metavar="CASE")
     options = parser.parse_args()
+    # The servers end with the script.
+    signal.signal(signal.SIGTERM, lambda *_ignored: sys.exit(143))
     libraries = [tuple(one.split("=", 1)) for one in options.library]
     libraries = libraries or [("m3 sock run", os.path.join(BUILT, "libm3sock.so"))]
     for postgres in ("/usr/lib/postgresql/15/bin", "/usr/lib/postgresql/17/bin"):
