@@ -36,7 +36,8 @@ void one_unused_fork(void), one_unused_vfork(void), one_unused_spawn(void), two_
 void one_inherited_vfork(void), one_inherited_spawn(void), two_inherited(void);
 void one_limit_strict(void), one_limit_filter(void), one_limit_loop(void), two_limit(void),
     one_limit_exec(void);
-WATCHES(limit_fork); WATCHES(limit_polls); WATCHES(limit_vectors);
+WATCHES(limit_fork); WATCHES(limit_polls); WATCHES(limit_others);
+WATCHES(limit_vectors);
 BOTH(limit_own); BOTH(limit_locked); BOTH(limit_vfork); BOTH(room); BOTH(room_all);
 BOTH(words); BOTH(room_reset); BOTH(room_signal);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
@@ -96,7 +97,8 @@ const struct made cases[] = {
     { "limit_fresh_filter", one_limit_filter, two_limit, 1 },
     { "limit_own", one_limit_own, two_limit_own, 1 },
     CASE(limit_vfork), CASE(limit_locked),
-    WATCH(limit_fork), WATCH(limit_polls), WATCH(limit_vectors),
+    WATCH(limit_fork), WATCH(limit_polls), WATCH(limit_others),
+    WATCH(limit_vectors),
     { "limit_exec", one_limit_exec, two_exec, 0 },
     CASE(room), CASE(room_all), CASE(room_reset), CASE(room_signal), CASE(words),
     CASE(passed), CASE(stdio), CASE(range), CASE(threads), CASE(readers), CASE(handler),

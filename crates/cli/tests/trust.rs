@@ -132,3 +132,37 @@ fn the_table_of_sockets_says_what_it_does_not_read() {
     assert!(ended.out.contains("mode 777"), "{ended:?}");
     assert_eq!(fixture.run(&["down"]).code, 0);
 }
+
+#[test]
+fn sock_run_says_why_a_program_keeps_the_sockets_of_the_kernel() {
+    let fixture = Fixture::new();
+    let directory = fixture.directory();
+    let strict = || fixture.run(&["sock", "run", "--strict", "--", "true"]);
+    let explained = || fixture.run(&["sock", "run", "--explain", "--", "true"]).out;
+
+    let absent = strict();
+    assert_eq!(absent.code, 1, "{absent:?}");
+    assert!(
+        absent.err.contains("No such file") && absent.err.contains("mkdir -m 700"),
+        "{absent:?}"
+    );
+
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o777)).unwrap();
+    let shared = strict();
+    assert_eq!(shared.code, 1, "{shared:?}");
+    assert!(shared.err.contains("mode 0777") && shared.err.contains("chmod go-w"), "{shared:?}");
+    assert!(explained().contains("keeps the kernel's sockets: other users can replace"));
+    // Without --strict the program runs after that line. The loader ignores this library.
+    let line =
+        fixture.run_with(&["sock", "run", "--", "true"], &[("M3_SOCK_LIBRARY", "/etc/passwd")]);
+    assert_eq!(line.code, 0, "{line:?}");
+    let line = line.err;
+    let first = line.lines().next().unwrap();
+    assert!(first.contains("runs with the kernel's sockets") && first.contains("0777"), "{line}");
+
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
+    assert!(explained().contains("its local streams use shared memory"), "{}", explained());
+    // The trial leaves nothing.
+    std::fs::remove_dir(&directory).unwrap();
+}

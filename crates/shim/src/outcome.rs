@@ -27,3 +27,25 @@ pub struct KernelCall {
     /// Whether the bytes count in the pair: a send of a socket that has one.
     pub(crate) in_pair: bool,
 }
+
+/// The outcome of a program's own wait without time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The call wrote its memory.
+    Some,
+    /// Nothing is ready, or a signal came first.
+    None,
+    /// The call failed, as it would have without the library; `errno` says why.
+    Failed,
+}
+
+/// The outcome of a wait without time that returned this, and set `errno` where it failed.
+#[must_use]
+pub fn found_now(result: i32) -> Found {
+    let is_interrupted = || std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR);
+    match result {
+        1.. => Found::Some,
+        ..=-1 if !is_interrupted() => Found::Failed,
+        _ => Found::None,
+    }
+}

@@ -32,91 +32,124 @@ const QUIET_NS: u64 = 1_000_000_000;
 /// The time between two readings of the count by threads that spin.
 const SAMPLE_NS: u64 = 10_000_000;
 
-static NEXT_SAMPLE_NS: AtomicU64 = AtomicU64::new(0);
-static WAS_IN_DEMAND: AtomicBool = AtomicBool::new(false);
-static IS_ON: AtomicBool = AtomicBool::new(false);
-static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
-static SPAN_NS: AtomicU64 = AtomicU64::new(SPAN_MIN_NS);
+/// What a process knows of the demand for its CPUs.
+#[derive(Debug)]
+struct Pressure {
+    next_sample_ns: AtomicU64,
+    was_in_demand: AtomicBool,
+    is_on: AtomicBool,
+    until_ns: AtomicU64,
+    span_ns: AtomicU64,
+}
+
+static OWN: Pressure = Pressure::new();
 
 /// Whether other tasks want the CPUs.
 #[inline]
 #[must_use]
 pub fn is_on() -> bool {
-    IS_ON.load(Ordering::Relaxed) && goes_on(monotonic_ns())
-}
-
-#[cold]
-fn goes_on(now_ns: u64) -> bool {
-    let until_ns = UNTIL_NS.load(Ordering::Relaxed);
-    if now_ns < until_ns {
-        return true;
-    }
-    // One thread asks for all.
-    let next_ns = now_ns + SPAN_MIN_NS;
-    let is_first =
-        UNTIL_NS.compare_exchange(until_ns, next_ns, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    if !is_first || are_cpus_in_demand() {
-        return true;
-    }
-    UNTIL_NS.store(now_ns, Ordering::Relaxed);
-    IS_ON.store(false, Ordering::Relaxed);
-    false
+    OWN.is_on()
 }
 
 /// Notes the time that one step of a spin took; whether the spin must end.
 #[inline]
 pub fn note_step(took_ns: u64) -> bool {
-    let is_gap = took_ns >= GAP_NS;
-    if is_gap {
-        note_gap(running());
-    }
-    is_gap
-}
-
-#[cold]
-fn note_gap(running: Option<u32>) {
-    if running.is_none_or(|running| running > process::cpus()) {
-        begin(monotonic_ns(), running.is_some());
-    }
+    OWN.note_step(took_ns)
 }
 
 /// Before a spin that begins now: reads the count of running tasks if that is due. Whether the spin
 /// must not begin.
 #[inline]
 pub fn sample(now_ns: u64) -> bool {
-    let next_ns = NEXT_SAMPLE_NS.load(Ordering::Relaxed);
-    now_ns >= next_ns && sample_now(now_ns, next_ns)
+    OWN.sample(now_ns)
 }
 
-#[cold]
-fn sample_now(now_ns: u64, due_ns: u64) -> bool {
-    let next_ns = now_ns + SAMPLE_NS;
-    let (swap, fail) = (Ordering::AcqRel, Ordering::Relaxed);
-    if NEXT_SAMPLE_NS.compare_exchange(due_ns, next_ns, swap, fail).is_err() {
-        return false;
+impl Pressure {
+    const fn new() -> Self {
+        Self {
+            next_sample_ns: AtomicU64::new(0),
+            was_in_demand: AtomicBool::new(false),
+            is_on: AtomicBool::new(false),
+            until_ns: AtomicU64::new(0),
+            span_ns: AtomicU64::new(SPAN_MIN_NS),
+        }
     }
-    // The count is of the whole system, so it says nothing to a process with a part of the CPUs.
-    let is_in_demand = has_all_cpus() && are_cpus_in_demand();
-    let is_on = WAS_IN_DEMAND.swap(is_in_demand, Ordering::Relaxed) && is_in_demand;
-    if is_on {
-        begin(now_ns, true);
-    }
-    is_on
-}
 
-/// Begins a while without spins. `is_counted` says that the count of running tasks can be read: it
-/// ends the while in time.
-#[cold]
-fn begin(now_ns: u64, is_counted: bool) {
-    let last_ns = UNTIL_NS.load(Ordering::Relaxed);
-    let span_ns = if is_counted || now_ns.saturating_sub(last_ns) > QUIET_NS {
-        SPAN_MIN_NS
-    } else {
-        (2 * SPAN_NS.load(Ordering::Relaxed)).min(SPAN_MAX_NS)
-    };
-    SPAN_NS.store(span_ns, Ordering::Relaxed);
-    UNTIL_NS.store(now_ns + span_ns, Ordering::Relaxed);
-    IS_ON.store(true, Ordering::Relaxed);
+    #[inline]
+    fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed) && self.goes_on(monotonic_ns())
+    }
+
+    #[cold]
+    fn goes_on(&self, now_ns: u64) -> bool {
+        let until_ns = self.until_ns.load(Ordering::Relaxed);
+        if now_ns < until_ns {
+            return true;
+        }
+        // One thread asks for all.
+        let next_ns = now_ns + SPAN_MIN_NS;
+        let (swap, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        let is_first = self.until_ns.compare_exchange(until_ns, next_ns, swap, fail).is_ok();
+        if !is_first || are_cpus_in_demand() {
+            return true;
+        }
+        self.until_ns.store(now_ns, Ordering::Relaxed);
+        self.is_on.store(false, Ordering::Relaxed);
+        false
+    }
+
+    #[inline]
+    fn note_step(&self, took_ns: u64) -> bool {
+        let is_gap = took_ns >= GAP_NS;
+        if is_gap {
+            self.note_gap(running());
+        }
+        is_gap
+    }
+
+    #[cold]
+    fn note_gap(&self, running: Option<u32>) {
+        if running.is_none_or(|running| running > process::cpus()) {
+            self.begin(monotonic_ns(), running.is_some());
+        }
+    }
+
+    #[inline]
+    fn sample(&self, now_ns: u64) -> bool {
+        let next_ns = self.next_sample_ns.load(Ordering::Relaxed);
+        now_ns >= next_ns && self.sample_now(now_ns, next_ns)
+    }
+
+    #[cold]
+    fn sample_now(&self, now_ns: u64, due_ns: u64) -> bool {
+        let next_ns = now_ns + SAMPLE_NS;
+        let (swap, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+        if self.next_sample_ns.compare_exchange(due_ns, next_ns, swap, fail).is_err() {
+            return false;
+        }
+        // The count is of the whole system: it says nothing to a process with a part of the CPUs.
+        let is_in_demand = has_all_cpus() && are_cpus_in_demand();
+        let is_on = self.was_in_demand.swap(is_in_demand, Ordering::Relaxed) && is_in_demand;
+        if is_on {
+            self.begin(now_ns, true);
+        }
+        is_on
+    }
+
+    /// Begins a while without spins. `is_counted` says that the count of running tasks can be read:
+    /// it ends the while in time.
+    #[cold]
+    fn begin(&self, now_ns: u64, is_counted: bool) {
+        let last_ns = self.until_ns.load(Ordering::Relaxed);
+        let span_ns = if is_counted || now_ns.saturating_sub(last_ns) > QUIET_NS {
+            SPAN_MIN_NS
+        } else {
+            (2 * self.span_ns.load(Ordering::Relaxed)).min(SPAN_MAX_NS)
+        };
+        self.span_ns.store(span_ns, Ordering::Relaxed);
+        self.until_ns.store(now_ns + span_ns, Ordering::Relaxed);
+        self.is_on.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether this thread may use all CPUs of the system. `false` where the system does not tell.
@@ -176,36 +209,34 @@ mod tests {
 
     #[test]
     fn counts_are_read_now_and_then() {
-        let next_ns = NEXT_SAMPLE_NS.load(Ordering::Relaxed).max(monotonic_ns());
-        sample(next_ns);
-        let due_ns = NEXT_SAMPLE_NS.load(Ordering::Relaxed);
-        assert!(due_ns >= next_ns + SAMPLE_NS);
-        assert!(!sample(due_ns - 1), "it is not due");
+        let pressure = Pressure::new();
+        pressure.sample(1);
+        assert_eq!(pressure.next_sample_ns.load(Ordering::Relaxed), 1 + SAMPLE_NS);
+        assert!(!pressure.sample(SAMPLE_NS), "it is not due");
     }
 
     #[test]
     fn a_gap_ends_all_spins_for_a_while_where_the_cpus_are_in_demand() {
-        let cpus = process::cpus();
-        assert!(!is_on() && !note_step(GAP_NS - 1) && !is_on());
-        note_gap(Some(cpus));
-        assert!(!is_on(), "nobody wants the CPUs: the host took this one away");
+        let (cpus, pressure) = (process::cpus(), Pressure::new());
+        let span_ns = || pressure.span_ns.load(Ordering::Relaxed);
+        assert!(!pressure.is_on() && !pressure.note_step(GAP_NS - 1) && !pressure.is_on());
+        pressure.note_gap(Some(cpus));
+        assert!(!pressure.is_on(), "nobody wants the CPUs: the host took this one away");
         for _gap in 0..2 {
-            note_gap(Some(cpus + 1));
-            assert!(is_on() && SPAN_NS.load(Ordering::Relaxed) == SPAN_MIN_NS);
+            pressure.note_gap(Some(cpus + 1));
+            assert!(pressure.is_on.load(Ordering::Relaxed) && span_ns() == SPAN_MIN_NS);
         }
         // Where the count cannot be read, the while grows with each gap.
-        note_gap(None);
-        assert_eq!(SPAN_NS.load(Ordering::Relaxed), 2 * SPAN_MIN_NS);
-        let until_ns = UNTIL_NS.load(Ordering::Relaxed);
-        assert!(goes_on(until_ns - 1));
+        pressure.note_gap(None);
+        assert_eq!(span_ns(), 2 * SPAN_MIN_NS);
+        let until_ns = pressure.until_ns.load(Ordering::Relaxed);
+        assert!(pressure.goes_on(until_ns - 1));
         // The system may be busy now: then the while goes on.
-        if !goes_on(until_ns) {
-            assert!(!is_on());
+        if !pressure.goes_on(until_ns) {
+            assert!(!pressure.is_on());
         }
-        IS_ON.store(false, Ordering::Relaxed);
-        let quiet_ns = UNTIL_NS.load(Ordering::Relaxed) + QUIET_NS + 1;
-        begin(quiet_ns, false);
-        assert_eq!(SPAN_NS.load(Ordering::Relaxed), SPAN_MIN_NS);
-        IS_ON.store(false, Ordering::Relaxed);
+        let quiet_ns = pressure.until_ns.load(Ordering::Relaxed) + QUIET_NS + 1;
+        pressure.begin(quiet_ns, false);
+        assert_eq!(span_ns(), SPAN_MIN_NS);
     }
 }

@@ -9,6 +9,7 @@ use crate::connection::socket_state::any_joined;
 use crate::epoll::wait::WAKEUP_NS;
 use crate::epoll::{control, sets};
 use crate::kernel::{Errno, ready};
+use crate::outcome::{Found, found_now};
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, WAS_ARMED};
 use crate::process::{forks, limits, policy, vfork};
@@ -32,6 +33,10 @@ pub enum RealWait<'a> {
     AsGiven,
     /// The call after a spin, with this mask in place of the program's missing one.
     AfterSpin(Option<&'a sigset_t>),
+    /// The program's own call without time, on the entries or sets that it gets: a process that
+    /// has limited its system calls makes no other. Signals that the program's mask would let in
+    /// stay out.
+    Now,
 }
 
 /// The outcome of a poll or a select.
@@ -162,10 +167,8 @@ fn poll_once(
     {
         return waited;
     }
-    if limits::has_left()
-        && let Some(waited) = poll_left(fds)
-    {
-        return waited;
+    if limits::has_left() && has_any_left(fds) {
+        return poll_left(fds, real);
     }
     if !may_sleep || fds.len() > SPUN_MAX || !may_spin(watched(fds)) {
         return Waited::Real(real(fds, RealWait::AsGiven));
@@ -198,17 +201,26 @@ fn poll_rings(fds: &mut [pollfd]) -> Option<Waited> {
     Some(Waited::Ready(found))
 }
 
-/// The same in a process that has limited its system calls. The next call asks the kernel, when the
-/// bytes of the rings are taken.
-fn poll_left(fds: &mut [pollfd]) -> Option<Waited> {
-    let is_left = |one: &pollfd| one.events & READABLE != 0 && has_left(one.fd);
-    if !fds.iter().any(is_left) {
-        return None;
+fn is_left(one: &pollfd) -> bool {
+    one.events & READABLE != 0 && has_left(one.fd)
+}
+
+fn has_any_left(fds: &[pollfd]) -> bool {
+    fds.iter().any(is_left)
+}
+
+/// The same in a process that has limited its system calls: the rings that have bytes, and what the
+/// program's own call without time reports.
+fn poll_left(fds: &mut [pollfd], real: impl FnOnce(&mut [pollfd], RealWait<'_>) -> i32) -> Waited {
+    match found_now(real(fds, RealWait::Now)) {
+        Found::Some => {}
+        Found::None => fds.iter_mut().for_each(|one| one.revents = 0),
+        Found::Failed => return Waited::Real(-1),
     }
-    for one in fds.iter_mut() {
-        one.revents = if is_left(one) { one.events & READABLE } else { 0 };
+    for one in fds.iter_mut().filter(|one| is_left(one)) {
+        one.revents |= one.events & READABLE;
     }
-    Some(Waited::Ready(fds.iter().filter(|one| one.revents != 0).count()))
+    Waited::Ready(fds.iter().filter(|one| one.revents != 0).count())
 }
 
 /// The sets of a select: descriptors to read, to write, and with exceptions.
@@ -270,19 +282,25 @@ impl SelectSets {
 
 impl SelectSets {
     /// The answer of a process that has limited its system calls, as of [`poll_left`].
-    fn select_left(&mut self) -> Option<Waited> {
+    fn select_left(&mut self, real: impl FnOnce(&mut Self, RealWait<'_>) -> i32) -> Waited {
         let asked = *self;
-        if !asked.reads().any(has_left) {
-            return None;
-        }
-        self.sets.iter_mut().flatten().for_each(|set| *set = ready::empty_set());
-        let readable = self.sets[0].as_mut()?;
-        let mut found = 0;
+        let result = real(self, RealWait::Now);
+        let mut found = match found_now(result) {
+            Found::Some => usize::try_from(result).unwrap_or(0),
+            Found::None => {
+                self.sets.iter_mut().flatten().for_each(|set| *set = ready::empty_set());
+                0
+            }
+            Found::Failed => return Waited::Real(-1),
+        };
+        let Some(readable) = self.sets[0].as_mut() else { return Waited::Ready(found) };
         for fd in asked.reads().filter(|fd| has_left(*fd)) {
-            ready::insert(readable, fd);
-            found += 1;
+            if !ready::contains(readable, fd) {
+                ready::insert(readable, fd);
+                found += 1;
+            }
         }
-        Some(Waited::Ready(found))
+        Waited::Ready(found)
     }
 }
 
@@ -294,11 +312,12 @@ pub fn time_left_ns(limit_ns: u64, took_ns: u64, is_over: bool) -> Option<u64> {
 }
 
 /// `select` and `pselect`. `may_sleep` is false for a timeout of 0; `real` makes the real wait on
-/// the program's own sets. On [`Waited::Ready`] the caller copies `sets` to the program.
+/// the program's own sets, and one without time on the given ones. On [`Waited::Ready`] the caller
+/// copies `sets` to the program.
 pub fn select(
     sets: &mut SelectSets,
     may_sleep: bool,
-    real: impl FnOnce(RealWait<'_>) -> i32,
+    real: impl FnOnce(&mut SelectSets, RealWait<'_>) -> i32,
 ) -> Waited {
     if policy::is_on()
         && !vfork::in_child()
@@ -306,19 +325,17 @@ pub fn select(
     {
         return waited;
     }
-    if limits::has_left()
-        && let Some(waited) = sets.select_left()
-    {
-        return waited;
+    if limits::has_left() && sets.reads().any(has_left) {
+        return sets.select_left(real);
     }
     if !may_sleep || !may_spin(sets.watched()) {
-        return Waited::Real(real(RealWait::AsGiven));
+        return Waited::Real(real(sets, RealWait::AsGiven));
     }
     spin_then_wait(
         sets,
         |sets| sets.watched().any(|socket| socket.has_arrivals()),
         SelectSets::ask,
-        |_sets, wait| real(wait),
+        real,
     )
 }
 
@@ -370,7 +387,7 @@ mod tests {
         ready::insert(&mut set, i32::MAX);
         sets.sets[0] = Some(set);
         assert_eq!(sets.reads().collect::<Vec<_>>(), [3]);
-        let waited = select(&mut sets, false, |wait| {
+        let waited = select(&mut sets, false, |_sets, wait| {
             assert!(matches!(wait, RealWait::AsGiven));
             1
         });

@@ -3,6 +3,7 @@
 pub mod check;
 mod connections;
 mod explain;
+mod obstacle;
 mod programs;
 pub mod run;
 pub mod stat;

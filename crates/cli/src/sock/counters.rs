@@ -28,6 +28,11 @@ pub struct CountedProgram {
 
 /// Creates a counter file, and replaces an existing file of this user.
 pub fn create(path: &Path) -> io::Result<()> {
+    // Beyond this limit the kernel would end this process by a signal.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if limit.is_some_and(|bytes| bytes < PAGE_BYTES as u64) {
+        return Err(Errno::FBIG.into());
+    }
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut file = std::fs::OpenOptions::new()
         .write(true)

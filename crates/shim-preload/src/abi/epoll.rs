@@ -7,8 +7,9 @@
 
 use super::errno;
 use super::many::nanoseconds;
+use super::ready::mask_now;
 use crate::next;
-use core::ffi::c_int;
+use core::ffi::{c_int, c_long};
 use core::mem::MaybeUninit;
 use libc::{epoll_event, sigset_t, timespec};
 use m3ipc_shim::epoll::control::controlled;
@@ -98,8 +99,8 @@ impl Limit {
 /// An address that the kernel must refuse.
 struct Unreadable;
 
-/// Waits on a set of ours. `real` is the program's own wait, with its events and the mask to sleep
-/// with.
+/// Waits on a set of ours. `real` is the program's own call into this room, with this time and the
+/// mask to sleep with.
 ///
 /// # Safety
 /// The arguments are valid as for epoll_pwait(2).
@@ -109,29 +110,27 @@ unsafe fn wait(
     count: c_int,
     limit: Limit,
     mask: *const sigset_t,
-    real: impl Fn(*mut epoll_event, *const sigset_t) -> c_int,
+    real: impl Fn(*mut epoll_event, c_int, Sleep, *const sigset_t) -> c_int,
 ) -> c_int {
-    let Some(set) = set_of_wait(set_fd) else { return real(events, mask) };
+    let as_given = || real(events, count, Sleep::AsGiven, mask);
+    let Some(set) = set_of_wait(set_fd) else { return as_given() };
     // SAFETY: the caller promises the limit.
-    let Ok(limit_ns) = (unsafe { limit.ns() }) else { return real(events, mask) };
+    let Ok(limit_ns) = (unsafe { limit.ns() }) else { return as_given() };
     // SAFETY: the caller promises the events.
-    let Some(list) = (unsafe { list(events, count) }) else { return real(events, mask) };
+    let Some(list) = (unsafe { list(events, count) }) else { return as_given() };
     let waited = EpollWait::new(set, set_fd, list, limit_ns).wait(|list, sleep, before| {
         let before = before.map_or(core::ptr::null(), core::ptr::from_ref);
-        let mask = if mask.is_null() { before } else { mask };
+        let mask = match sleep {
+            Sleep::Now => mask_now(mask),
+            _ if mask.is_null() => before,
+            _ => mask,
+        };
         let mut result = -1;
         let wait = |at: *mut epoll_event, room: usize| {
-            result = match sleep {
-                Sleep::AsGiven => real(at, mask),
-                // SAFETY: `append` gives room for so many events; the mask is valid.
-                Sleep::Milliseconds(ms) => unsafe {
-                    next::epoll_pwait(set_fd, at, errno::count(room), ms, mask)
-                },
-            };
+            result = real(at, errno::count(room), sleep, mask);
             usize::try_from(result)
         };
-        // SAFETY: epoll_pwait(2) returns the number of events that it wrote. The list is empty, so
-        // the program's own wait has as much room as the program gave.
+        // SAFETY: epoll_pwait(2) returns the number of events that it wrote.
         let _ = unsafe { list.append(wait) };
         result
     });
@@ -142,6 +141,15 @@ unsafe fn wait(
     }
 }
 
+/// The milliseconds of a wait, where the program gave `timeout`.
+fn milliseconds(sleep: Sleep, timeout: c_int) -> c_int {
+    match sleep {
+        Sleep::AsGiven => timeout,
+        Sleep::Milliseconds(ms) => ms,
+        Sleep::Now => 0,
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn epoll_wait(
     set: c_int,
@@ -149,8 +157,18 @@ pub unsafe extern "C-unwind" fn epoll_wait(
     count: c_int,
     timeout: c_int,
 ) -> c_int {
-    // SAFETY: the same contract, without a mask.
-    unsafe { epoll_pwait(set, events, count, timeout, core::ptr::null()) }
+    let real = |at, room, sleep, mask: *const sigset_t| {
+        let ms = milliseconds(sleep, timeout);
+        if mask.is_null() {
+            // SAFETY: the program keeps the contract of epoll_wait(2), or `wait` gives the room.
+            unsafe { next::epoll_wait(set, at, room, ms) }
+        } else {
+            // SAFETY: as above; the mask is live.
+            unsafe { next::epoll_pwait(set, at, room, ms, mask) }
+        }
+    };
+    // SAFETY: as above.
+    unsafe { wait(set, events, count, Limit::Milliseconds(timeout), core::ptr::null(), real) }
 }
 
 #[unsafe(no_mangle)]
@@ -161,8 +179,10 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: the program keeps the contract of epoll_pwait(2).
-    let real = |events, mask| unsafe { next::epoll_pwait(set, events, count, timeout, mask) };
+    let real = |at, room, sleep, mask| {
+        // SAFETY: the program keeps the contract of epoll_pwait(2), or `wait` gives the room.
+        unsafe { next::epoll_pwait(set, at, room, milliseconds(sleep, timeout), mask) }
+    };
     // SAFETY: as above.
     unsafe { wait(set, events, count, Limit::Milliseconds(timeout), mask, real) }
 }
@@ -175,8 +195,19 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: the program keeps the contract of epoll_pwait2(2).
-    let real = |events, mask| unsafe { next::epoll_pwait2(set, events, count, timeout, mask) };
+    let real = |at, room, sleep, mask| {
+        let ms = milliseconds(sleep, -1);
+        let (seconds, rest) = (i64::from(ms / 1000), c_long::from(ms % 1000));
+        let part = timespec { tv_sec: seconds, tv_nsec: rest * 1_000_000 };
+        let timeout = match sleep {
+            Sleep::AsGiven => timeout,
+            _ if ms < 0 => core::ptr::null(),
+            _ => &raw const part,
+        };
+        // SAFETY: the program keeps the contract of epoll_pwait2(2), or `wait` gives the room; a
+        // part of the time is live.
+        unsafe { next::epoll_pwait2(set, at, room, timeout, mask) }
+    };
     // SAFETY: as above.
     unsafe { wait(set, events, count, Limit::Time(timeout), mask, real) }
 }

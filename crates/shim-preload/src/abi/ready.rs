@@ -60,6 +60,24 @@ pub(super) fn finish(waited: Waited) -> c_int {
     }
 }
 
+/// A wait without time.
+pub(super) static NO_TIME: timespec = timespec { tv_sec: 0, tv_nsec: 0 };
+
+/// A mask of all signals.
+// SAFETY: a set of signals is an array of words, of which every bit pattern is valid.
+static ALL_SIGNALS: sigset_t =
+    unsafe { core::mem::transmute([u64::MAX; size_of::<sigset_t>() / size_of::<u64>()]) };
+
+/// The mask of a wait without time: where the program gave one, no signal comes in through it.
+pub(super) fn mask_now(given: *const sigset_t) -> *const sigset_t {
+    if given.is_null() { given } else { &raw const ALL_SIGNALS }
+}
+
+/// The addresses of the sets; null for those that the program did not give.
+pub(super) fn set_addresses(sets: &mut SelectSets) -> [*mut fd_set; 3] {
+    sets.sets.each_mut().map(|set| set.as_mut().map_or(core::ptr::null_mut(), core::ptr::from_mut))
+}
+
 fn length(fds: &[pollfd]) -> nfds_t {
     nfds_t::try_from(fds.len()).unwrap_or(0)
 }
@@ -83,6 +101,8 @@ pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c
             // SAFETY: as above; time and mask are live.
             unsafe { next::ppoll(fds.as_mut_ptr(), length(fds), time, address(mask)) }
         }
+        // SAFETY: as above.
+        RealWait::Now => unsafe { next::poll(fds.as_mut_ptr(), length(fds), 0) },
     }))
 }
 
@@ -107,9 +127,10 @@ pub unsafe extern "C-unwind" fn ppoll(
     // SAFETY: null, or valid by the contract of ppoll(2).
     let may_sleep = unsafe { may_sleep(timeout) };
     finish(poll_sockets(list, may_sleep, |fds, wait| {
-        let mask = match wait {
-            RealWait::AfterSpin(before) if mask.is_null() => address(before),
-            _ => mask,
+        let (timeout, mask) = match wait {
+            RealWait::AfterSpin(before) if mask.is_null() => (timeout, address(before)),
+            RealWait::Now => (&raw const NO_TIME, mask_now(mask)),
+            _ => (timeout, mask),
         };
         // SAFETY: the entries are those of the program; the mask is the program's, or live.
         unsafe { next::ppoll(fds.as_mut_ptr(), length(fds), timeout, mask) }
@@ -233,7 +254,7 @@ pub unsafe extern "C-unwind" fn select(
     let may_sleep = !matches!(limit_ns, Some(None | Some(0)));
     let start_ns = monotonic_ns();
     let mut is_real = false;
-    let waited = select_sockets(&mut copies, may_sleep, |wait| match wait {
+    let waited = select_sockets(&mut copies, may_sleep, |copies, wait| match wait {
         RealWait::AsGiven => {
             is_real = true;
             // SAFETY: the arguments are the program's.
@@ -243,6 +264,12 @@ pub unsafe extern "C-unwind" fn select(
             let time = address(given.as_ref());
             // SAFETY: the sets are the program's; time and mask are live.
             unsafe { next::pselect(count, read, write, except, time, address(mask)) }
+        }
+        RealWait::Now => {
+            let [read, write, except] = set_addresses(copies);
+            let mut no_time = timeval { tv_sec: 0, tv_usec: 0 };
+            // SAFETY: the sets are live copies, and the time is live.
+            unsafe { next::select(count, read, write, except, &raw mut no_time) }
         }
     });
     if let Waited::Ready(_) = waited {
@@ -293,8 +320,14 @@ pub unsafe extern "C-unwind" fn pselect(
     let Some(mut copies) = (unsafe { copies(count, sets) }) else { return real(mask) };
     // SAFETY: null, or valid by the contract of pselect(2).
     let may_sleep = unsafe { may_sleep(timeout) };
-    let waited = select_sockets(&mut copies, may_sleep, |wait| match wait {
+    let waited = select_sockets(&mut copies, may_sleep, |copies, wait| match wait {
         RealWait::AfterSpin(before) if mask.is_null() => real(address(before)),
+        RealWait::Now => {
+            let [read, write, except] = set_addresses(copies);
+            let mask = mask_now(mask);
+            // SAFETY: the sets are live copies; time and mask are live.
+            unsafe { next::pselect(count, read, write, except, &raw const NO_TIME, mask) }
+        }
         _ => real(mask),
     });
     if let Waited::Ready(_) = waited {

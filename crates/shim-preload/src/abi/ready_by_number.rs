@@ -6,7 +6,9 @@
 #![allow(unsafe_code)]
 
 use super::errno;
-use super::ready::{address, copies, finish, list, may_sleep, write_back};
+use super::ready::{
+    NO_TIME, address, copies, finish, list, mask_now, may_sleep, set_addresses, write_back,
+};
 use core::ffi::{c_int, c_long};
 use libc::{fd_set, nfds_t, sigset_t};
 use m3ipc_shim::kernel;
@@ -46,7 +48,13 @@ pub unsafe fn ppoll(words: [usize; 6]) -> c_int {
     // SAFETY: as above.
     let may_sleep = unsafe { may_sleep(at(timeout)) };
     finish(poll_sockets(list, may_sleep, |_list, wait| {
+        // The kernel's call writes the time that is left.
+        let mut no_time = NO_TIME;
         let mut words = words;
+        if let RealWait::Now = wait {
+            words[2] = (&raw mut no_time).addr();
+            words[3] = mask_now(at(mask)).addr();
+        }
         if let RealWait::AfterSpin(Some(before)) = wait
             && mask == 0
         {
@@ -77,15 +85,22 @@ pub unsafe fn pselect6(words: [usize; 6]) -> c_int {
     let given = unsafe { sized.as_ref() }.copied().unwrap_or([0; 2]);
     // SAFETY: the program keeps the contract of pselect6(2).
     let may_sleep = unsafe { may_sleep(at(timeout)) };
-    let waited = select_sockets(&mut copies, may_sleep, |wait| {
-        let mut own = given;
+    let waited = select_sockets(&mut copies, may_sleep, |copies, wait| {
+        let (mut own, mut words, mut no_time) = (given, words, NO_TIME);
+        if let RealWait::Now = wait {
+            let sets = set_addresses(copies).map(|set| set.addr());
+            words[1..4].copy_from_slice(&sets);
+            words[4] = (&raw mut no_time).addr();
+            own[0] = mask_now(at(given[0])).addr();
+        }
         if let RealWait::AfterSpin(Some(before)) = wait
             && given[0] == 0
         {
             own = [address::<sigset_t>(Some(before)).addr(), MASK_BYTES];
         }
-        let mut words = words;
-        words[5] = (&raw const own).addr();
+        if mask != 0 || own[0] != 0 {
+            words[5] = (&raw const own).addr();
+        }
         // SAFETY: as above; the mask is the program's, or live, as is its record.
         unsafe { real(libc::SYS_pselect6, words) }
     });

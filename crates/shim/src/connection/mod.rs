@@ -3,6 +3,7 @@
 //! ```text
 //!   socket ── upgrade ── pairs ── sock_diag   a socket; its pair; the kernel's answer
 //!     │  │                └── sweep            what ended connections left
+//!     │  │    trial ── pairs                  whether connections can get memory
 //!     │  ├── mark                              sockets that must never get a pair
 //!     │  └── socket_state
 //!     ├── send ────┐
@@ -40,6 +41,7 @@ pub mod sock_diag;
 pub mod socket;
 pub mod socket_state;
 pub mod sweep;
+pub mod trial;
 pub mod unannounced;
 mod upgrade;
 mod used_states;

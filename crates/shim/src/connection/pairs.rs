@@ -105,7 +105,13 @@ pub fn join(
 }
 
 /// The file of a pair under both of its names: a new one, or that of the peer.
-fn claim(directory: &UserDirectory, ends: &[(u64, SocketAddress); 2]) -> Result<File, Errno> {
+///
+/// # Errors
+/// Of the steps; `ENOSPC` also where the user has too many pairs.
+pub(super) fn claim(
+    directory: &UserDirectory,
+    ends: &[(u64, SocketAddress); 2],
+) -> Result<File, Errno> {
     if is_full(directory) {
         return Err(libc::ENOSPC);
     }

@@ -26,6 +26,8 @@ pub enum Sleep {
     AsGiven,
     /// So many milliseconds; -1 is no limit.
     Milliseconds(i32),
+    /// No time, and no signal that the program's mask would let in.
+    Now,
 }
 
 impl Sleep {

@@ -16,6 +16,7 @@ use crate::connection::socket::Socket;
 use crate::connection::socket_state::any_joined;
 use crate::event_list::EventList;
 use crate::kernel::{Errno, ready};
+use crate::outcome::{Found, found_now};
 use crate::process::{limits, policy};
 use crate::signals::{self, HeldSignals};
 use core::sync::atomic::Ordering;
@@ -101,9 +102,16 @@ impl<'a> EpollWait<'a> {
     ) -> Waited {
         let due = Due::take(self.set, self.set.poller());
         self.report_rings(due.as_ref());
-        if self.list.is_empty() {
+        let first = self.list.len();
+        if first == 0 {
             return Waited::Real(real(&mut self.list, Sleep::AsGiven, None));
         }
+        if !self.list.is_full()
+            && found_now(real(&mut self.list, Sleep::Now, None)) == Found::Failed
+        {
+            return Waited::Real(-1);
+        }
+        self.list.merge(first);
         Waited::Ready(self.list.len())
     }
 

@@ -273,10 +273,16 @@ impl<W: TableWord> FdTable<W> {
         Self { words: AtomicPtr::new(core::ptr::null_mut()) }
     }
 
-    /// Maps the table, once, in the constructor. Without it every look-up finds nothing.
+    /// Maps the table, in the constructor. Without it every look-up finds nothing. A table that is
+    /// mapped stays as it is: tests prepare it at the same time.
     pub fn map(&self) {
-        if let Ok(at) = map_blank(FD_LIMIT * size_of::<W>()) {
-            self.words.store(at.cast(), Ordering::Release);
+        let none = core::ptr::null_mut();
+        if self.words.load(Ordering::Acquire).is_null()
+            && let Ok(at) = map_blank(FD_LIMIT * size_of::<W>())
+        {
+            // A thread that was faster leaves this mapping unused; pages without use take no room.
+            let (swap, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.words.compare_exchange(none, at.cast(), swap, fail);
         }
     }
 
@@ -328,6 +334,7 @@ mod tests {
         assert!(table.get(3).is_none(), "a table that is not mapped");
         table.map();
         table.get(3).unwrap().store(7, Ordering::Relaxed);
+        table.map();
         assert_eq!(table.get(3).unwrap().load(Ordering::Relaxed), 7);
         let last = i32::try_from(FD_LIMIT).unwrap() - 1;
         assert_eq!(table.get(last).unwrap().load(Ordering::Relaxed), 0);

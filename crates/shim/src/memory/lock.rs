@@ -284,7 +284,7 @@ mod tests {
         AtomicU64::new(process_word(thread, at_ticks))
     }
 
-    /// Keeps tests that compare the counter of the process apart.
+    /// Keeps tests apart that compare the counter of the process, or wait in vain and so count.
     fn alone() -> std::sync::MutexGuard<'static, ()> {
         static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
         ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -307,6 +307,7 @@ mod tests {
     #[test]
     fn a_thread_that_began_later_does_not_hold_the_lock_of_an_earlier_one() {
         prepare();
+        let _alone = alone();
         let parent = std::os::unix::process::parent_id();
         let start = process::start_ticks_of_thread(parent).unwrap();
         let taken =

@@ -20,10 +20,10 @@ use crate::policy::{DIRECTORY_VARIABLE, NO_DIRECTORY, RUNTIME_VARIABLE};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_sys::{CheckedPath, PathFault, UserNames};
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::io::Write;
-use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::layout::VERSION;
@@ -43,13 +43,61 @@ const DEFAULT_DIRECTORY: &CStr = c"/dev/shm";
 /// The directory that the constructor found in the environment.
 static DIRECTORY: OnceLock<Directory> = OnceLock::new();
 
+/// Why the directory of the memory may not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DirectoryFault {
+    /// Other users can replace what lies in it.
+    Shared {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Other users can replace what lies in a directory on the way.
+    Parent {
+        /// The directory on the way.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A link of another user lies on the way.
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// The directory of this user in it is another user's, or others have rights to it.
+    Taken {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// This user has no number of its own in its user namespace.
+    User(u32),
+    /// The operating system refused a step.
+    System {
+        /// The object of that step.
+        path: PathBuf,
+        /// Its error.
+        errno: Errno,
+    },
+}
+
 enum Directory {
     /// [`DEFAULT_DIRECTORY`].
     Default,
     /// The named one.
     Named(CString),
     /// The named one may not be used: another user can replace it.
-    Refused,
+    Refused(DirectoryFault),
 }
 
 /// Stores the directory of the files. The constructor calls this; it may allocate.
@@ -63,21 +111,28 @@ pub fn set_directory() {
 pub fn set_directory_to(named: Option<&Path>) {
     let _ = DIRECTORY.set(match named {
         None => Directory::Default,
-        Some(named) => named_directory(named).unwrap_or(Directory::Refused),
+        Some(named) => named_directory(named).unwrap_or_else(Directory::Refused),
     });
 }
 
 /// The directory without links. No other user can change the way to it afterwards.
-fn named_directory(named: &Path) -> Option<Directory> {
+fn named_directory(named: &Path) -> Result<Directory, DirectoryFault> {
+    let system = |errno| DirectoryFault::System { path: named.to_owned(), errno };
     let path = match CheckedPath::open(named) {
         Ok(place) => place.path().to_owned(),
         // It may come later; each open checks its owner.
-        Err(PathFault::System { errno: m3ipc_sys::Errno::NOENT, .. }) => {
-            std::path::absolute(named).ok()?
+        Err(PathFault::System { errno: m3ipc_sys::Errno::NOENT, .. }) => std::path::absolute(named)
+            .map_err(|cause| system(cause.raw_os_error().unwrap_or(libc::EINVAL)))?,
+        Err(PathFault::System { path, errno }) => {
+            return Err(DirectoryFault::System { path, errno: errno.raw_os_error() });
         }
-        Err(_) => return None,
+        Err(PathFault::Link { path, uid }) => return Err(DirectoryFault::Link { path, uid }),
+        Err(PathFault::Parent { path, uid, mode }) => {
+            return Err(DirectoryFault::Parent { path, uid, mode });
+        }
     };
-    Some(Directory::Named(CString::new(path.into_os_string().into_vec()).ok()?))
+    let path = CString::new(path.into_os_string().into_vec()).map_err(|_| system(libc::EINVAL))?;
+    Ok(Directory::Named(path))
 }
 
 /// A path, with its end.
@@ -160,6 +215,34 @@ impl UserDirectory {
         Self::find(IfAbsent::Leave)
     }
 
+    /// The directory of the current effective user, or why there is none; makes it where it is
+    /// absent.
+    ///
+    /// # Errors
+    /// [`DirectoryFault`].
+    pub fn check() -> Result<&'static Self, DirectoryFault> {
+        if let Some(directory) = Self::current() {
+            return Ok(directory);
+        }
+        let path = match DIRECTORY.get() {
+            Some(Directory::Refused(fault)) => return Err(fault.clone()),
+            Some(Directory::Named(path)) => path.as_c_str(),
+            None | Some(Directory::Default) => DEFAULT_DIRECTORY,
+        };
+        let user = process::user();
+        let path = PathBuf::from(OsStr::from_bytes(path.to_bytes()));
+        Err(match open(user, IfAbsent::Make) {
+            Ok(_) => DirectoryFault::System { path, errno: libc::EAGAIN },
+            Err(Refusal::Named) => DirectoryFault::System { path, errno: libc::EPERM },
+            Err(Refusal::User) => DirectoryFault::User(user),
+            Err(Refusal::Around { uid, mode }) => DirectoryFault::Shared { path, uid, mode },
+            Err(Refusal::Own { name, uid, mode }) => {
+                DirectoryFault::Taken { path: path.join(name), uid, mode }
+            }
+            Err(Refusal::System(errno)) => DirectoryFault::System { path, errno },
+        })
+    }
+
     fn find(if_absent: IfAbsent) -> Option<&'static Self> {
         let user = process::user();
         let is_known = |one: &&'static Self| one.user.load(Ordering::Acquire) == user;
@@ -169,7 +252,7 @@ impl UserDirectory {
         if REFUSED.iter().any(|refused| refused.load(Ordering::Relaxed) == user) {
             return None;
         }
-        let path = match open(user, if_absent) {
+        let path = match open(user, if_absent).map_err(|refusal| refusal.errno()) {
             Ok(path) => path,
             // The answer will not change: each wait and each call would ask again.
             Err(libc::EACCES | libc::EPERM) => {
@@ -233,7 +316,7 @@ impl UserDirectory {
         let path = self.file(name).ok_or(libc::ENAMETOOLONG)?;
         let file = match File::create(path.as_c_str()) {
             Err(libc::ENOENT) => {
-                open(self.user(), IfAbsent::Make)?;
+                open(self.user(), IfAbsent::Make).map_err(|refusal| refusal.errno())?;
                 File::create(path.as_c_str())?
             }
             other => other?,
@@ -269,18 +352,45 @@ fn text<'a>(path: &CStr, room: &'a mut [u8]) -> &'a str {
     core::str::from_utf8(&room[..bytes]).unwrap_or("")
 }
 
+/// Why the directory of a user is not opened.
+enum Refusal {
+    /// The way to the named directory is not safe.
+    Named,
+    /// The user has no number of its own.
+    User,
+    /// The directory around belongs to this user, and others may write it.
+    Around { uid: u32, mode: u32 },
+    /// The directory with this name belongs to this user, and others have rights to it.
+    Own { name: String, uid: u32, mode: u32 },
+    /// A step failed.
+    System(Errno),
+}
+
+impl Refusal {
+    /// The answer to programs.
+    fn errno(&self) -> Errno {
+        if let Self::System(errno) = self { *errno } else { libc::EPERM }
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self::System(errno)
+    }
+}
+
 /// Opens the directory around the users' directories, if no other user can remove or replace what
 /// lies in it; its path, and the first word of the names in it.
-fn open_around(user: u32) -> Result<(File, &'static CStr, &'static str), Errno> {
+fn open_around(user: u32) -> Result<(File, &'static CStr, &'static str), Refusal> {
     let users = user_names();
     // All unmapped users of a namespace have one number: the owner of a file would not be known.
     if !users.names_one(user) {
-        return Err(libc::EPERM);
+        return Err(Refusal::User);
     }
     let (path, prefix) = match DIRECTORY.get() {
         None | Some(Directory::Default) => (DEFAULT_DIRECTORY, "m3sock"),
         Some(Directory::Named(path)) => (path.as_c_str(), "sock"),
-        Some(Directory::Refused) => return Err(libc::EPERM),
+        Some(Directory::Refused(_)) => return Err(Refusal::Named),
     };
     let directory = File::open_directory(path)?;
     let stat = file::stat(directory.fd())?;
@@ -291,7 +401,7 @@ fn open_around(user: u32) -> Result<(File, &'static CStr, &'static str), Errno> 
     if is_safe && (is_roots || stat.st_uid == user) {
         Ok((directory, path, prefix))
     } else {
-        Err(libc::EPERM)
+        Err(Refusal::Around { uid: stat.st_uid, mode: stat.st_mode & 0o7777 })
     }
 }
 
@@ -303,7 +413,7 @@ enum IfAbsent {
 }
 
 /// The path of the directory of a user.
-fn open(user: u32, if_absent: IfAbsent) -> Result<FilePath, Errno> {
+fn open(user: u32, if_absent: IfAbsent) -> Result<FilePath, Refusal> {
     let (around, path, prefix) = open_around(user)?;
     let mut name = [0_u8; PATH_BYTES];
     let namespace = namespace()?;
@@ -313,13 +423,14 @@ fn open(user: u32, if_absent: IfAbsent) -> Result<FilePath, Errno> {
     if if_absent == IfAbsent::Make {
         match file::create_directory(around.fd(), name) {
             Ok(()) | Err(libc::EEXIST) => {}
-            Err(errno) => return Err(errno),
+            Err(errno) => return Err(errno.into()),
         }
     }
     let directory = File::open_directory_at(around.fd(), name)?;
     let stat = file::stat(directory.fd())?;
     if stat.st_uid != user || stat.st_mode & 0o077 != 0 {
-        return Err(libc::EPERM);
+        let name = name.to_string_lossy().into_owned();
+        return Err(Refusal::Own { name, uid: stat.st_uid, mode: stat.st_mode & 0o7777 });
     }
     let mut whole = [0_u8; PATH_BYTES];
     let mut rest = &mut whole[..PATH_BYTES - NAME_BYTES - 1];

@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_file_over_a_descriptor_reads_or_writes() {
         prepare();
-        let fd = 900_030;
+        let fd = 900_040;
         assert!(!any_over(fd) && !reads(fd));
         for (mode, reads_it) in [("w", false), ("ae", false), ("r", true), ("w+", true)] {
             note(fd, mode.as_bytes());

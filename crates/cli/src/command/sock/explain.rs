@@ -1,5 +1,6 @@
 //! `m3 sock run --explain`: the policy in effect, and its consequence for a program.
 
+use super::obstacle::Obstruction;
 use crate::error::{CliError, Result};
 use crate::output::{Output, table};
 use crate::sock::executable::{self, PreloadSupport};
@@ -13,16 +14,33 @@ fn name(path: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Prints the policy and its consequence.
-pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()> {
-    let name = name(path);
-    let policy = Policy::read(&effective.line).map_err(|word| {
+fn read(effective: &EffectivePolicy) -> Result<Policy<'_>> {
+    Policy::read(&effective.line).map_err(|word| {
         CliError::usage(format!("{}: `{}` is not allowed there", effective.from, word.0))
-    })?;
+    })
+}
+
+/// Whether the policy allows the program and the user of this process.
+pub fn allows(effective: &EffectivePolicy, path: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    read(effective).is_ok_and(|policy| policy.allows_program(&name(path), user))
+}
+
+/// Prints the policy and its consequence.
+pub fn show(
+    effective: &EffectivePolicy,
+    path: &Path,
+    obstruction: Option<&Obstruction>,
+    out: Output,
+) -> Result<()> {
+    let name = name(path);
+    let policy = read(effective)?;
     let user = rustix::process::geteuid().as_raw();
     let why = match executable::inspect(path)? {
         PreloadSupport::Unsupported(why) => Some(why),
-        PreloadSupport::Supported if policy.allows_program(&name, user) => None,
+        PreloadSupport::Supported if policy.allows_program(&name, user) => {
+            obstruction.map(Obstruction::line)
+        }
         PreloadSupport::Supported => {
             Some(format!("the policy does not allow the program or its user ({user})"))
         }

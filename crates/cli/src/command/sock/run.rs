@@ -4,6 +4,7 @@
 //! executes the program. The program keeps the process number, the terminal and the exit code.
 
 use super::explain;
+use super::obstacle::Obstruction;
 use crate::error::{CliError, Result};
 use crate::lookup;
 use crate::options::NodeOptions;
@@ -55,7 +56,8 @@ pub struct Run {
     /// The policy: a file in TOML, see m3-sock-run(1).
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Refuse a program that cannot load the library, instead of running it natively.
+    /// Refuse a program that cannot load the library or gets no shared memory, instead of running
+    /// it natively.
     #[arg(long)]
     strict: bool,
     /// Show the policy in effect and its consequence for the program, without running it.
@@ -76,9 +78,6 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
     })?;
     let policy = policy::choose(args.policy.as_deref())?;
     let path = executable::find(name)?;
-    if args.explain {
-        return explain::show(&policy, &path, out);
-    }
     let mut command = Command::new(name);
     command.args(arguments);
     if let Some(directory) = &args.node.runtime_dir {
@@ -86,10 +85,26 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
     }
     let directory = args.node.runtime_dir.clone();
     let named = directory.or_else(|| std::env::var_os("M3_RUNTIME_DIR").map(PathBuf::from));
-    m3ipc_shim::remove_ended(named.as_deref());
+    let around = named.as_deref().filter(|named| !named.as_os_str().is_empty());
+    m3ipc_shim::remove_ended(around);
+    let obstruction = Obstruction::find(around.unwrap_or(Path::new("/dev/shm")));
+    if args.explain {
+        return explain::show(&policy, &path, obstruction.as_ref(), out);
+    }
     command.env(DIRECTORY_VARIABLE, fixed_directory(named.as_deref()));
     match executable::inspect(&path)? {
-        PreloadSupport::Supported => preload(&mut command, args, policy)?,
+        PreloadSupport::Supported => {
+            let found = obstruction.filter(|_found| explain::allows(&policy, &path));
+            if let (Some(found), true) = (&found, args.strict) {
+                let what = format!("{} is not run: {}", path.display(), found.why);
+                return Err(CliError::failure(what).advice(found.advice.clone()));
+            }
+            preload(&mut command, args, policy)?;
+            if let Some(found) = found {
+                let line = found.line();
+                eprintln!("m3: {} runs with the kernel's sockets: {line}", path.display());
+            }
+        }
         PreloadSupport::Unsupported(why) if args.strict => {
             return Err(CliError::failure(format!("{} is not run: {why}", path.display()))
                 .advice("without --strict it runs natively, with the kernel's sockets"));
@@ -135,8 +150,14 @@ fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy) -> Result
             return Err(CliError::system("cannot create the counter file", cause)
                 .advice("name a file that you may write with --counters"));
         }
-        // Without counters the program runs, but `m3 sock stat` does not show it.
-        Err(_) => command.env_remove(shim_policy::COUNTERS_VARIABLE),
+        // Without counters the program runs.
+        Err(cause) => {
+            eprintln!(
+                "m3: `m3 sock stat` will not show the program: no counters: {cause}; name a file \
+                 that you may write with --counters"
+            );
+            command.env_remove(shim_policy::COUNTERS_VARIABLE)
+        }
     };
     Ok(())
 }
