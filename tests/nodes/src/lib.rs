@@ -207,6 +207,20 @@ impl OneNode {
         listed.is_ok_and(|all| all.iter().any(|endpoint| endpoint.address == address.0))
     }
 
+    /// Waits until a program of this node can call the endpoint at a slot, and tells its address:
+    /// that of a user slot has a generation.
+    #[must_use]
+    pub fn await_slot(&self, slot: i32) -> Address {
+        let mut found = None;
+        until("the endpoint is known here", || {
+            let listed = self.fixture.node().endpoints(VM).unwrap_or_default();
+            let mut addresses = listed.iter().map(|endpoint| Address(endpoint.address));
+            found = addresses.rfind(|it| it.slot() == slot);
+            found.is_some()
+        });
+        found.expect("it was found just now")
+    }
+
     /// Waits until a program of this node can call the endpoint.
     pub fn await_endpoint(&self, address: Address) {
         until("the endpoint is known here", || self.knows(address));

@@ -100,6 +100,19 @@ fn serve(role: &str, mut endpoint: Endpoint) {
             let request = m3ipc::Message::new(7).with_bytes(&lease.address().to_ne_bytes());
             let _ = endpoint.sendrec_leased(server, &request, &[lease], None);
         }
+        // Copies again and again with the memory that the first request lends.
+        "reader" | "writer" => {
+            let Ok(request) = endpoint.receive(Source::Any) else { return };
+            let place = request.payload[..8].try_into().map(u64::from_ne_bytes);
+            let (place, mut memory) = (place.expect("8 bytes"), vec![0; 4 << 20]);
+            let mut copy = || match role {
+                "reader" => endpoint.copy_from(request.source, place, &mut memory).is_ok(),
+                _ => endpoint.copy_to(request.source, place, &memory).is_ok(),
+            };
+            let _ = copy();
+            println!("copied");
+            while copy() {}
+        }
         // Takes one message and does nothing more.
         "silent" => {
             let _ = endpoint.receive(Source::Any);
