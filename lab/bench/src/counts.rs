@@ -81,6 +81,7 @@ fn counted(bench: &Bench, subject: &'static dyn Subject, trips: u64) -> Result<u
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--fair-sched=yes"])
+        .envs(opened.environment.drain(..))
         .arg(format!("--log-file={}", log.display()))
         .arg(&bench.site.exe);
     let mut processes = Processes::new(SLOW_NS);
