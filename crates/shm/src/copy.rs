@@ -111,11 +111,24 @@ pub unsafe fn copy_bytes_past_caches(to: *mut u8, from: *const u8, count: usize)
 ///
 /// # Safety
 /// As [`copy_bytes`], but the ranges may overlap.
+#[inline]
 pub(crate) unsafe fn copy_overlapping(to: *mut u8, from: *const u8, count: usize) {
     if to.addr().abs_diff(from.addr()) >= count {
         // SAFETY: the ranges do not overlap; the rest is the promise of the caller.
-        return unsafe { copy_bytes(to, from, count) };
+        unsafe { copy_bytes(to, from, count) };
+    } else {
+        // SAFETY: the promise of the caller.
+        unsafe { copy_by_pieces(to, from, count) };
     }
+}
+
+/// The same through private memory.
+///
+/// # Safety
+/// As [`copy_overlapping`].
+#[cold]
+#[inline(never)]
+unsafe fn copy_by_pieces(to: *mut u8, from: *const u8, count: usize) {
     let mut private = [0; OVERLAP_BYTES];
     let mut done = 0;
     while done < count {

@@ -88,18 +88,21 @@ pub struct LeasedRange {
 impl LeasedRange {
     /// The length of the range in bytes.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether the range is leased for writing.
     #[must_use]
+    #[inline]
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
     /// The first byte: at the same address in every process that has the area.
     #[must_use]
+    #[inline]
     pub fn start(&self) -> NonNull<u8> {
         // SAFETY: the range lies inside the mapping (checked by `lease`).
         unsafe { self.region.start().add(self.offset) }
@@ -107,6 +110,7 @@ impl LeasedRange {
 
     /// The first byte, for reads by raw pointer or by a system call.
     #[must_use]
+    #[inline]
     pub fn as_ptr(&self) -> *const u8 {
         self.start().as_ptr()
     }
@@ -114,12 +118,14 @@ impl LeasedRange {
     /// The first byte, for writes by raw pointer or by a system call; `None` if the range is leased
     /// for reading.
     #[must_use]
+    #[inline]
     pub fn as_mut_ptr(&mut self) -> Option<*mut u8> {
         self.writable.then(|| self.start().as_ptr())
     }
 
     /// The first `bytes` bytes of the range, at most all, as the source of a copy.
     #[must_use]
+    #[inline]
     pub fn as_source(&self, bytes: usize) -> CopySource<'_> {
         // SAFETY: the range is mapped for reading while it is leased.
         unsafe { CopySource::from_raw(self.as_ptr(), bytes.min(self.bytes)).assured() }
@@ -128,6 +134,7 @@ impl LeasedRange {
     /// The first `bytes` bytes of the range, at most all, as the target of a copy; `None` if the
     /// range is leased for reading.
     #[must_use]
+    #[inline]
     pub fn as_target(&mut self, bytes: usize) -> Option<CopyTarget<'_>> {
         let bytes = bytes.min(self.bytes);
         let start = self.as_mut_ptr()?;
@@ -135,6 +142,7 @@ impl LeasedRange {
         Some(unsafe { CopyTarget::from_raw(start, bytes).assured() })
     }
 
+    #[inline]
     fn check(&self, offset: usize, bytes: usize) -> Result<(), RangeError> {
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(()),
@@ -146,6 +154,7 @@ impl LeasedRange {
     ///
     /// # Errors
     /// [`RangeError::Outside`] if the range has fewer bytes there.
+    #[inline]
     pub fn read_at(&self, offset: usize, into: &mut [u8]) -> Result<(), RangeError> {
         self.check(offset, into.len())?;
         // SAFETY: the bytes lie inside the range (just checked), which is mapped for reading.
@@ -159,6 +168,7 @@ impl LeasedRange {
     /// # Errors
     /// [`RangeError::Outside`] if the range has fewer bytes there; [`RangeError::ReadOnly`] if it
     /// is leased for reading.
+    #[inline]
     pub fn write_at(&mut self, offset: usize, from: &[u8]) -> Result<(), RangeError> {
         self.check(offset, from.len())?;
         let to = self.as_mut_ptr().ok_or(RangeError::ReadOnly)?;

@@ -102,7 +102,7 @@ impl RegionPass<'_> {
     }
 
     /// The first byte of a range of which no part is used.
-    #[inline]
+    #[inline(always)]
     fn unused(&mut self, offset: u64, bytes: usize, write: bool) -> Option<*mut u8> {
         let at = usize::try_from(offset).ok()?;
         let end = at.checked_add(bytes)?;

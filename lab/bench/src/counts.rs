@@ -5,7 +5,7 @@ mod memory;
 
 use std::process::Command;
 
-use m3ipc_report::names::COUNTED;
+use m3ipc_report::names::{C_CALLS, COUNTED};
 use m3ipc_report::results::Results;
 use m3ipc_report::schema::{Count, Placement, Wait};
 
@@ -18,6 +18,8 @@ use crate::rounds::note;
 use crate::subject::Subject;
 use crate::{subjects, unique};
 
+/// The count of a program of C, beside that of one of Rust.
+const IN_C: (&str, &dyn Subject) = (COUNTED[0], subjects::C_CALLS);
 /// Trips of the two runs under the counter. Their difference is free of start and end.
 const FEW: u64 = 1_000;
 const MANY: u64 = 20_000;
@@ -28,8 +30,8 @@ const SLOW_NS: u64 = 60_000_000_000;
 
 /// Counts, and adds the figures, or the reason for their absence.
 pub fn run(bench: &Bench, only: &[String], results: &mut Results) {
-    let subject = subjects::M3IPC;
-    for test in COUNTED {
+    let ours = subjects::M3IPC;
+    for (test, subject) in COUNTED.map(|test| (test, ours)).into_iter().chain([IN_C]) {
         if !m3ipc_report::matches(only, &[test, subject.name()]) {
             continue;
         }
@@ -53,9 +55,10 @@ pub fn run(bench: &Bench, only: &[String], results: &mut Results) {
 
 /// Instructions per round trip of both sides.
 pub fn instructions(bench: &Bench, subject: &'static dyn Subject) -> Result<Found, Error> {
+    let what = if subject.name() == C_CALLS { "per trip in C" } else { "per trip" };
     let few = least(bench, subject, FEW)?;
     let many = least(bench, subject, MANY)?;
-    Ok(vec![("per trip", many.saturating_sub(few) as f64 / (MANY - FEW) as f64, "instructions")])
+    Ok(vec![(what, many.saturating_sub(few) as f64 / (MANY - FEW) as f64, "instructions")])
 }
 
 /// The least of some counts. A yield that finds the other side still without the CPU is counted
@@ -78,6 +81,7 @@ fn counted(bench: &Bench, subject: &'static dyn Subject, trips: u64) -> Result<u
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--fair-sched=yes"])
+        .envs(opened.environment.drain(..))
         .arg(format!("--log-file={}", log.display()))
         .arg(&bench.site.exe);
     let mut processes = Processes::new(SLOW_NS);

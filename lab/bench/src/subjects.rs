@@ -23,10 +23,13 @@ pub use sock::left_out as sock_left_out;
 /// m3ipc among the mechanisms of messages.
 pub const M3IPC: &dyn Subject = &m3ipc::M3ipc;
 
+/// The same by the C library.
+pub const C_CALLS: &dyn Subject = &c_library::CCalls;
+
 /// All subjects of a suite, ours first.
 pub fn all(suite: SuiteName) -> Vec<&'static dyn Subject> {
     match suite {
-        SuiteName::Ipc => [M3IPC, &c_library::CCalls].into_iter().chain(ipc::all()).collect(),
+        SuiteName::Ipc => [M3IPC, C_CALLS].into_iter().chain(ipc::all()).collect(),
         SuiteName::Copy => copy::all(),
         SuiteName::Area => area::all(),
         SuiteName::Sock => sock::all(),

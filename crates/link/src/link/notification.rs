@@ -130,11 +130,17 @@ impl<P: LinePage> Link<P> {
     }
 
     /// Ends a copy with the peer, and wakes the peer if it sleeps on its copy gate.
-    #[inline]
+    #[inline(always)]
     pub fn end_copy(&self) {
         let word = self.peer_copy_gate();
         if copy_gate::end_copy(word) {
-            self.page.wake(word);
+            self.wake_at_gate(word);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake_at_gate(&self, word: &P::Word32) {
+        self.page.wake(word);
     }
 }

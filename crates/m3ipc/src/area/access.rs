@@ -7,11 +7,13 @@ use m3ipc_shm::{PeerMemory, PeerMemoryMut, RangeError};
 use m3ipc_sys::{CopySource, CopyTarget};
 
 /// The error of a block whose range is gone; the methods of a block never see it.
+#[cold]
 fn released() -> Fail {
     Fail::new(Code::Inval, "the block has been released")
 }
 
 impl From<RangeError> for Fail {
+    #[cold]
     fn from(error: RangeError) -> Self {
         match error {
             RangeError::ReadOnly => read_only(),
@@ -20,18 +22,21 @@ impl From<RangeError> for Fail {
     }
 }
 
+#[cold]
+fn outside(index: usize, count: usize, items: usize) -> Fail {
+    let why = format!(
+        "{count} items from item {index} on do not fit into the {items} items of the block"
+    );
+    Fail::new(Code::MsgSize, why)
+}
+
 impl<T: Plain> Block<T> {
     /// The byte range of `count` items from `index` on, if the content has them.
+    #[inline]
     fn offset(&self, index: usize, count: usize) -> Result<usize, Fail> {
         match index.checked_add(count) {
             Some(end) if end <= self.len() => Ok(index * size_of::<T>()),
-            _ => {
-                let why = format!(
-                    "{count} items from item {index} on do not fit into the {} items of the block",
-                    self.len()
-                );
-                Err(Fail::new(Code::MsgSize, why))
-            }
+            _ => Err(outside(index, count, self.len())),
         }
     }
 
@@ -39,6 +44,7 @@ impl<T: Plain> Block<T> {
     ///
     /// # Errors
     /// [`AreaError::BadSize`] if the block has fewer items there.
+    #[inline]
     pub fn read_at(&self, index: usize, into: &mut [T]) -> Result<(), AreaError> {
         let offset = self.offset(index, into.len())?;
         let range = self.range().ok_or_else(released)?;
@@ -50,6 +56,7 @@ impl<T: Plain> Block<T> {
     /// # Errors
     /// [`AreaError::BadSize`] if the block has fewer items there; [`AreaError::Denied`] if it may
     /// only be read here.
+    #[inline]
     pub fn write_at(&mut self, index: usize, from: &[T]) -> Result<(), AreaError> {
         let offset = self.offset(index, from.len())?;
         let range = self.range_mut().ok_or_else(released)?;

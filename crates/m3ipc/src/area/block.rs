@@ -170,6 +170,7 @@ impl<T: Plain> Block<T> {
 
     /// The length of the content in bytes: at most the capacity. The example is at [`Block`].
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> usize {
         let bytes = match &self.entry {
             Some(Entry::Held(held)) => held.bytes(),
@@ -183,6 +184,7 @@ impl<T: Plain> Block<T> {
 
     /// The number of whole items. The example is at [`Block`].
     #[must_use]
+    #[inline]
     pub fn len(&self) -> usize {
         self.bytes().checked_div(size_of::<T>()).unwrap_or(0)
     }
@@ -205,10 +207,12 @@ impl<T: Plain> Block<T> {
     }
 
     /// The memory of the block; `None` after a release.
+    #[inline]
     pub(super) fn range(&self) -> Option<&LeasedRange> {
         self.range.as_ref()
     }
 
+    #[inline]
     pub(super) fn range_mut(&mut self) -> Option<&mut LeasedRange> {
         self.range.as_mut()
     }

@@ -16,6 +16,7 @@ pub type CMessage = m3ipc::Message;
 
 type OnMessage = unsafe extern "C" fn(c_int, *mut CMessage) -> c_int;
 type OnPair = unsafe extern "C" fn(c_int, c_int) -> c_int;
+type OnAnswer = unsafe extern "C" fn(c_int, *mut CMessage, *mut c_int) -> c_int;
 type OnNumber = unsafe extern "C" fn(c_int) -> c_int;
 type OnName = unsafe extern "C" fn(*const c_char) -> c_int;
 
@@ -25,7 +26,9 @@ pub struct CLibrary {
     sendrec: OnMessage,
     receive: OnMessage,
     send: OnMessage,
+    reply_receive: OnAnswer,
     bind: OnPair,
+    thread_bind: OnPair,
     set_wait: OnNumber,
     name_attach: OnName,
     wait_name: OnName,
@@ -68,7 +71,9 @@ impl CLibrary {
             sendrec: function!(library, c"mnx_sendrec", OnMessage),
             receive: function!(library, c"mnx_receive", OnMessage),
             send: function!(library, c"mnx_send", OnMessage),
+            reply_receive: function!(library, c"m3_reply_receive", OnAnswer),
             bind: function!(library, c"mnx_bind", OnPair),
+            thread_bind: function!(library, c"mnx_tbind", OnPair),
             set_wait: function!(library, c"m3_set_wait", OnNumber),
             name_attach: function!(library, c"m3_name_attach", OnName),
             wait_name: function!(library, c"m3_wait4name", OnName),
@@ -96,10 +101,24 @@ impl CLibrary {
         unsafe { (self.send)(to, message) }
     }
 
+    /// Calls `m3_reply_receive`: the message is the answer, then the next request.
+    #[inline]
+    pub fn reply_receive(&self, to: c_int, message: &mut CMessage) -> c_int {
+        let mut answered = 0;
+        // SAFETY: message and result are borrowed for the call.
+        unsafe { (self.reply_receive)(to, message, &raw mut answered) }
+    }
+
     /// Calls `mnx_bind`.
     pub fn bind(&self, vm: c_int, slot: c_int) -> c_int {
         // SAFETY: the function takes numbers.
         unsafe { (self.bind)(vm, slot) }
+    }
+
+    /// Calls `mnx_tbind`.
+    pub fn thread_bind(&self, vm: c_int, slot: c_int) -> c_int {
+        // SAFETY: the function takes numbers.
+        unsafe { (self.thread_bind)(vm, slot) }
     }
 
     /// Calls `m3_set_wait`.

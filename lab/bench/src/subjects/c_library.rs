@@ -2,6 +2,7 @@
 
 use std::ffi::{CString, c_int};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
 
 use m3ipc_report::schema::{Family, Wait};
 
@@ -12,6 +13,7 @@ use crate::payload::{MESSAGE_BYTES, Message};
 use crate::raw::c_library::CLibrary;
 use crate::run::Run;
 use crate::subject::{Inherited, Opened, Site, Subject};
+use crate::subjects::m3ipc::{ADAPTIVE_TRIPS, STOP};
 use crate::subjects::message::{inward, outward};
 use crate::subjects::node::BenchVm;
 
@@ -73,7 +75,10 @@ impl Subject for CCalls {
     fn open(&self, site: &Site, load: &Load) -> Result<Opened, Error> {
         library()?;
         let vm = BenchVm::with_room(site, load.count)?;
-        let mut opened = Opened::pair(vm.inherited("server"), vm.inherited("server"));
+        let mut opened = match load.test {
+            Test::Straight => Opened::alone(vm.inherited("server")),
+            _ => Opened::pair(vm.inherited("server"), vm.inherited("server")),
+        };
         opened.environment = vec![("M3_RUNTIME_DIR".into(), vm.id().0.into())];
         Ok(opened.keeping(vm))
     }
@@ -86,6 +91,9 @@ impl Subject for CCalls {
         let name = CString::new(name.as_str())
             .map_err(|_| Error::Usage("the server's name has a zero byte".into()))?;
         let library = CLibrary::load(&library()?)?;
+        if run.load().test == Test::Straight {
+            return straight(library, vm, run);
+        }
         let slot = if run.is_client() { CLIENT_SLOT } else { SERVER_SLOT };
         checked("mnx_bind", library.bind(vm, slot))?;
         checked("m3_set_wait", library.set_wait(wait_number(run.job().wait)))?;
@@ -152,4 +160,56 @@ impl ServerEnd for Server {
     fn send(&mut self, answer: &Message) -> Result<(), Error> {
         checked("mnx_send", self.library.send(self.client, &mut outward(answer))).map(drop)
     }
+}
+
+/// IPC2 of two threads on one CPU, as [`super::m3ipc`] counts it. The client calls on the endpoint
+/// of the process, the server on one of its thread.
+fn straight(library: CLibrary, vm: c_int, run: &Run) -> Result<Report, Error> {
+    checked("mnx_bind", library.bind(vm, CLIENT_SLOT))?;
+    crate::cpus::pin(rustix::thread::sched_getcpu())?;
+    let (sender, bound) = channel();
+    let server = std::thread::spawn(move || {
+        let address = checked("mnx_tbind", library.thread_bind(vm, SERVER_SLOT))?;
+        let _ = sender.send(address);
+        serve(library)
+    });
+    let to = bound.recv().map_err(|_| Error::PeerGone)?;
+    run.at_the_start()?;
+    let trips = run.load().limit.unwrap_or(0);
+    let called = call(library, to, trips);
+    let served = server.join().map_err(|_| Error::PeerGone)?;
+    served.and(called)?;
+    Ok(Report { trips, ..Report::default() })
+}
+
+/// Sends requests, the last of which stops the server.
+fn call(library: CLibrary, to: c_int, trips: u64) -> Result<(), Error> {
+    for trip in 0..trips {
+        if trip == ADAPTIVE_TRIPS {
+            checked("m3_set_wait", library.set_wait(wait_number(Wait::Spin)))?;
+        }
+        let m_type = (trip & 0xff) as i32;
+        let mut message = m3ipc::Message::new(m_type);
+        checked("mnx_sendrec", library.sendrec(to, &mut message))?;
+        if message.m_type != m_type + 1 {
+            return Err(Error::Usage(format!("an answer of type {}", message.m_type)));
+        }
+    }
+    checked("mnx_send", library.send(to, &mut m3ipc::Message::new(STOP))).map(drop)
+}
+
+/// Answers requests until one says stop.
+fn serve(library: CLibrary) -> Result<(), Error> {
+    let mut message = m3ipc::Message::new(0);
+    checked("mnx_receive", library.receive(ANY, &mut message))?;
+    let mut trips = 0;
+    while message.m_type != STOP {
+        trips += 1;
+        if trips == ADAPTIVE_TRIPS {
+            checked("m3_set_wait", library.set_wait(wait_number(Wait::Spin)))?;
+        }
+        message.m_type += 1;
+        checked("m3_reply_receive", library.reply_receive(message.source.0, &mut message))?;
+    }
+    Ok(())
 }

@@ -16,6 +16,7 @@ use crate::subject::{Cleanup, Inherited, Opened, Site, Subject};
 use crate::subjects::node::{self, BenchVm, VmPeer};
 
 pub use many::most_clients;
+pub use sequences::{ADAPTIVE_TRIPS, STOP};
 
 /// m3ipc.
 pub struct M3ipc;

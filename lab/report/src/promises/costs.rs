@@ -7,7 +7,7 @@ use crate::results::{Results, Row};
 use crate::schema::{Family, Wait};
 
 /// The promises.
-pub const PROMISES: [Promise; 12] = [
+pub const PROMISES: [Promise; 13] = [
     Promise::ratio("P12", "kill -9 to the client's error / Unix, median", AtMost(0.8), |r| {
         to_end_of_file(r, "death", |row| row.record.p50_ns)
     })
@@ -34,6 +34,10 @@ pub const PROMISES: [Promise; 12] = [
     })
     .stretch(400.0)
     .unit(Unit::Instructions),
+    Promise::ratio("P14", "instructions per IPC2, in C / in Rust", AtMost(1.1), |r| {
+        Some(r.count("instructions", "per trip in C")? / r.count("instructions", "per trip")?)
+    })
+    .missing(|r| r.skipped.iter().find(|note| note.starts_with("instructions")).cloned()),
     Promise::ratio("P15", "memory of a link", AtMost(4096.0), |r| r.count("memory", "link"))
         .unit(Unit::Bytes),
     Promise::ratio("P15", "memory of an endpoint", AtMost(16384.0), |r| {
@@ -110,7 +114,11 @@ mod tests {
             value,
             unit: String::new(),
         };
-        let counts = vec![count("instructions", "per trip", 420.0), count("memory", "link", 8e3)];
+        let counts = vec![
+            count("instructions", "per trip", 420.0),
+            count("instructions", "per trip in C", 483.0),
+            count("memory", "link", 8e3),
+        ];
         let results = Results { counts, ..Results::default() };
         let of = |what: &str| {
             PROMISES
@@ -120,6 +128,7 @@ mod tests {
                 .map(|it| (it.figure, it.verdict))
         };
         assert_eq!(of("instructions"), Some((Some(420.0), Verdict::Holds)));
+        assert_eq!(of("in C / in Rust"), Some((Some(1.15), Verdict::FallsShort)));
         assert_eq!(of("memory of a link"), Some((Some(8e3), Verdict::FallsShort)));
     }
 }

@@ -41,9 +41,9 @@ pub fn contacts(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
 }
 
 /// The first trips of [`straight`], in which both sides learn that they share a CPU.
-const ADAPTIVE_TRIPS: u64 = 100;
+pub const ADAPTIVE_TRIPS: u64 = 100;
 /// The type of the message that stops the server of [`straight`].
-const STOP: i32 = -1;
+pub const STOP: i32 = -1;
 
 /// IPC2 of two threads on one CPU, which yield the CPU to each other.
 ///

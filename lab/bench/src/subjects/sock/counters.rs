@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use m3ipc_report::schema::Round;
-use m3ipc_shim::counters::{Counter, Snapshot};
+use m3ipc_shim::counters::{Counter, Page, Snapshot};
 use m3ipc_shim::policy::COUNTERS_VARIABLE;
 
 use crate::error::Error;
@@ -21,13 +21,19 @@ const NO_RING_NEXT: &str =
 /// Begins the counters of this process's measurement anew: the trips before the window do not
 /// count. Both processes are idle.
 pub fn begin_window() -> Result<(), Error> {
-    let Some(path) = std::env::var_os(COUNTERS_VARIABLE) else { return Ok(()) };
-    let begin = core::mem::offset_of!(m3ipc_shim::counters::Page, counts);
-    let bytes = core::mem::size_of_val(&[0_u64; m3ipc_shim::counters::COUNTERS]);
+    match std::env::var_os(COUNTERS_VARIABLE) {
+        Some(path) => begin_anew(Path::new(&path)),
+        None => Ok(()),
+    }
+}
+
+/// Sets all counts of a page to zero: each CPU has a row of its own.
+fn begin_anew(path: &Path) -> Result<(), Error> {
+    let begin = core::mem::offset_of!(Page, counts);
     std::fs::OpenOptions::new()
         .write(true)
         .open(path)
-        .and_then(|file| file.write_all_at(&vec![0; bytes], begin as u64))
+        .and_then(|file| file.write_all_at(&vec![0; size_of::<Page>() - begin], begin as u64))
         .map_err(Error::os("begin the counters anew"))
 }
 
@@ -89,7 +95,7 @@ mod tests {
 
         let mut page = Snapshot::empty_page(0);
         let mut set = |what: Counter, value: u8| {
-            let at = core::mem::offset_of!(m3ipc_shim::counters::Page, counts) + 8 * what as usize;
+            let at = core::mem::offset_of!(Page, counts) + 8 * what as usize;
             page[at] = value;
         };
         set(Counter::RingBytes, 30);
@@ -101,5 +107,19 @@ mod tests {
         let path = counters.path.clone();
         drop(counters);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_counts_of_all_cpus_begin_anew() {
+        let counters = Counters::new().expect("a file can be made");
+        let mut page = Snapshot::empty_page(7);
+        let first = core::mem::offset_of!(Page, counts);
+        page[first..size_of::<Page>()].fill(1);
+        std::fs::write(&counters.path, page).expect("the file can be written");
+        begin_anew(&counters.path).expect("the counts are written");
+        let bytes = std::fs::read(&counters.path).expect("the file can be read");
+        let found = Snapshot::of(&bytes).expect("a page of counters");
+        assert_eq!((found.processes, found.counts.iter().sum::<u64>()), (vec![7], 0));
+        assert_eq!(found.pins.iter().sum::<u64>(), 0);
     }
 }
