@@ -512,7 +512,8 @@ fn two_connections_that_come_in_another_order_to_each_side_end_as_one() {
     let mut closed = Vec::new();
     for round in 0..6 {
         let now_ns = (4 + 600 * round) * MS;
-        (one.tick(now_ns), other.tick(now_ns));
+        one.tick(now_ns);
+        other.tick(now_ns);
         while carry(&mut one, &mut other, now_ns) | carry(&mut other, &mut one, now_ns) {}
         for machine in [&mut one, &mut other] {
             closed.extend(actions(machine).into_iter().filter_map(|action| match action {
