@@ -11,6 +11,8 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/setup.sh"
+# The settings of a case run in the background, where an interrupt does not reach them.
+trap 'wait; exit 130' INT TERM
 limit=${LIMIT:-100}
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \

@@ -30,6 +30,11 @@ fn all_steps() -> impl Iterator<Item = &'static Step> + Clone {
     GATE.iter().chain(LONG_TIER)
 }
 
+/// The step that keeps the programs for later ones.
+const KEPT: &str = "programs";
+/// The steps that make these programs.
+const PROGRAM_STEPS: &[&str] = &["build", "build-proxy", KEPT];
+
 /// What to run.
 #[derive(clap::Args)]
 pub struct Args {
@@ -42,7 +47,7 @@ pub struct Args {
     /// Print the steps and their commands, and run nothing
     #[arg(long)]
     list: bool,
-    /// Only this step, without the steps before it; may be given several times
+    /// Only this step, and the builds that it takes programs from; may be given several times
     #[arg(long, value_name = "STEP")]
     only: Vec<String>,
 }
@@ -68,7 +73,10 @@ impl Args {
             }
             None => {
                 let named = |step: &&Step| self.only.iter().any(|name| *name == step.name);
-                Ok(all_steps().filter(named).collect())
+                // Scripts would test programs of an earlier build.
+                let takes_programs = all_steps().filter(named).any(|it| it.after.contains(&KEPT));
+                let is_build = |step: &&Step| takes_programs && PROGRAM_STEPS.contains(&step.name);
+                Ok(all_steps().filter(|step| named(step) || is_build(step)).collect())
             }
         }
     }
@@ -109,11 +117,11 @@ mod tests {
     #[test]
     fn each_step_is_whole_and_follows_earlier_steps_alone() {
         for (index, step) in all_steps().enumerate() {
-            let mut earlier = all_steps().take(index);
+            let earlier = all_steps().take(index);
             assert!(!step.name.is_empty() && !step.command.is_empty() && !step.next.is_empty());
             assert!(earlier.clone().all(|other| other.name != step.name), "{} twice", step.name);
             for name in step.after {
-                let before = earlier.find(|other| other.name == *name);
+                let before = earlier.clone().find(|other| other.name == *name);
                 assert!(before.is_some(), "{} waits for {name}", step.name);
             }
         }

@@ -216,6 +216,7 @@ impl LaneState {
             return Arrival::Again;
         }
         self.expected = self.expected.max(sequence + 1);
+        self.missing = false;
         self.unacknowledged.0 += 1;
         self.unacknowledged.1 += bytes;
         Arrival::Next
@@ -239,5 +240,30 @@ impl LaneState {
             self.asked = Some(self.expected);
         }
         std::mem::take(&mut self.missing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_missing_frame_is_asked_for_once() {
+        let limits = LaneLimits { frames: 8, bytes: 800 };
+        let mut lane = LaneState::new(limits, Planted::default());
+        let asks = |lane: &mut LaneState, sequence| {
+            lane.arrive(sequence, 1);
+            lane.acknowledged()
+        };
+        assert!(!asks(&mut lane, 0));
+        assert_eq!([2, 3, 4].map(|later| asks(&mut lane, later)), [true, false, false]);
+        // The gap closes before the question has left.
+        lane.arrive(1, 1);
+        lane.arrive(4, 1);
+        assert!(!asks(&mut lane, 2));
+        assert!(asks(&mut lane, 5), "the next gap");
+        // A new connection: the peer may not have got the question.
+        assert!(lane.resume(1, 0));
+        assert!(asks(&mut lane, 5));
     }
 }

@@ -125,7 +125,7 @@ fn spin_then_wait<T>(
     target: &mut T,
     has_bytes: impl Fn(&T) -> bool,
     ask: impl Fn(&mut T) -> Result<usize, Errno>,
-    real: impl FnOnce(&mut T, RealWait<'_>) -> i32,
+    mut real: impl FnMut(&mut T, RealWait<'_>) -> i32,
 ) -> Waited {
     match ask(target) {
         Ok(0) => {}
@@ -147,7 +147,7 @@ fn watched(fds: &[pollfd]) -> impl Iterator<Item = Socket> {
 pub fn poll(
     fds: &mut [pollfd],
     may_sleep: bool,
-    real: impl FnOnce(&mut [pollfd], RealWait<'_>) -> i32,
+    real: impl FnMut(&mut [pollfd], RealWait<'_>) -> i32,
 ) -> Waited {
     let waited = poll_once(fds, may_sleep, real);
     if any_joined() && fds.iter().any(|one| one.revents & END_EVENTS != 0) {
@@ -159,7 +159,7 @@ pub fn poll(
 fn poll_once(
     fds: &mut [pollfd],
     may_sleep: bool,
-    real: impl FnOnce(&mut [pollfd], RealWait<'_>) -> i32,
+    mut real: impl FnMut(&mut [pollfd], RealWait<'_>) -> i32,
 ) -> Waited {
     if policy::is_on()
         && !vfork::in_child()
@@ -168,7 +168,7 @@ fn poll_once(
         return waited;
     }
     if limits::has_left() && has_any_left(fds) {
-        return poll_left(fds, real);
+        return poll_left(fds, may_sleep, real);
     }
     if !may_sleep || fds.len() > SPUN_MAX || !may_spin(watched(fds)) {
         return Waited::Real(real(fds, RealWait::AsGiven));
@@ -211,8 +211,13 @@ fn has_any_left(fds: &[pollfd]) -> bool {
 
 /// The same in a process that has limited its system calls: the rings that have bytes, and what the
 /// program's own call without time reports.
-fn poll_left(fds: &mut [pollfd], real: impl FnOnce(&mut [pollfd], RealWait<'_>) -> i32) -> Waited {
-    match found_now(real(fds, RealWait::Now)) {
+fn poll_left(
+    fds: &mut [pollfd],
+    may_sleep: bool,
+    mut real: impl FnMut(&mut [pollfd], RealWait<'_>) -> i32,
+) -> Waited {
+    let result = real(fds, RealWait::Now);
+    match found_now(result) {
         Found::Some => {}
         Found::None => fds.iter_mut().for_each(|one| one.revents = 0),
         Found::Failed => return Waited::Real(-1),
@@ -220,7 +225,12 @@ fn poll_left(fds: &mut [pollfd], real: impl FnOnce(&mut [pollfd], RealWait<'_>) 
     for one in fds.iter_mut().filter(|one| is_left(one)) {
         one.revents |= one.events & READABLE;
     }
-    Waited::Ready(fds.iter().filter(|one| one.revents != 0).count())
+    match fds.iter().filter(|one| one.revents != 0).count() {
+        // Others, or a signal handler, have read the bytes meanwhile.
+        0 if result < 0 => Waited::Real(result),
+        0 if may_sleep => Waited::Real(real(fds, RealWait::AsGiven)),
+        found => Waited::Ready(found),
+    }
 }
 
 /// The sets of a select: descriptors to read, to write, and with exceptions.
@@ -282,7 +292,11 @@ impl SelectSets {
 
 impl SelectSets {
     /// The answer of a process that has limited its system calls, as of [`poll_left`].
-    fn select_left(&mut self, real: impl FnOnce(&mut Self, RealWait<'_>) -> i32) -> Waited {
+    fn select_left(
+        &mut self,
+        may_sleep: bool,
+        mut real: impl FnMut(&mut Self, RealWait<'_>) -> i32,
+    ) -> Waited {
         let asked = *self;
         let result = real(self, RealWait::Now);
         let mut found = match found_now(result) {
@@ -300,7 +314,12 @@ impl SelectSets {
                 found += 1;
             }
         }
-        Waited::Ready(found)
+        match found {
+            // As in `poll_left`.
+            0 if result < 0 => Waited::Real(result),
+            0 if may_sleep => Waited::Real(real(self, RealWait::AsGiven)),
+            _ => Waited::Ready(found),
+        }
     }
 }
 
@@ -317,7 +336,7 @@ pub fn time_left_ns(limit_ns: u64, took_ns: u64, is_over: bool) -> Option<u64> {
 pub fn select(
     sets: &mut SelectSets,
     may_sleep: bool,
-    real: impl FnOnce(&mut SelectSets, RealWait<'_>) -> i32,
+    mut real: impl FnMut(&mut SelectSets, RealWait<'_>) -> i32,
 ) -> Waited {
     if policy::is_on()
         && !vfork::in_child()
@@ -326,7 +345,7 @@ pub fn select(
         return waited;
     }
     if limits::has_left() && sets.reads().any(has_left) {
-        return sets.select_left(real);
+        return sets.select_left(may_sleep, real);
     }
     if !may_sleep || !may_spin(sets.watched()) {
         return Waited::Real(real(sets, RealWait::AsGiven));

@@ -1,7 +1,9 @@
 //! Held messages, with the test in place of the proxy: what a sender that gives up is told.
 
 use m3ipc::nodes::{ForeignRange, Proxy, StandIn, StandInEvent};
-use m3ipc::{Address, Code, Endpoint, Message, SendRecError, Timeout, VmConfig, Withdrawal};
+use m3ipc::{
+    Address, Code, Endpoint, Message, SendRecError, Source, Timeout, VmConfig, Withdrawal,
+};
 use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::collections::BTreeSet;
 use std::thread::JoinHandle;
@@ -200,4 +202,30 @@ fn calls_that_end_while_a_proxy_acts_know_what_it_did() {
         taken.into_iter().filter(|it| *it < MESSAGES && !unknown.contains(it)).collect();
     assert_eq!(known, sent, "exactly these were taken");
     assert!(!sent.is_empty() && untaken > 0, "{} sent, {untaken} not taken", sent.len());
+}
+
+#[test]
+fn a_notification_before_an_answer_or_a_message_is_found_before_it() {
+    watchdog(60);
+    let mut node = HeldNode::new("notified");
+    let from = node.client.address();
+    let stand_in = node.stand_in.as_mut().expect("it is here");
+    let mut posted = stand_in.post(from, true, &numbered(1), Vec::new()).expect("it lives");
+    let is_notified = |found: &StandInEvent| matches!(found, StandInEvent::Notified { from: it, .. } if *it == from);
+    while node.client.try_receive(Source::Any).is_err() {
+        assert!(!stand_in.poll().expect("it is bound").iter().any(is_notified));
+    }
+    node.client.notify(REMOTE).expect("it lives");
+    node.client.reply(REMOTE, &numbered(2)).expect("it waits");
+    // The proxy finds the answer in a look of its own, after its look at the links.
+    while stand_in.poll_posted(&mut posted).is_none() {}
+    assert!(stand_in.notified_by(from).is_some_and(|found| is_notified(&found)));
+    assert_eq!(stand_in.notified_by(from), None, "each one once");
+    node.client.notify(REMOTE).expect("it lives");
+    let _pending = node.client.begin_send(REMOTE, &numbered(3), Vec::new()).expect("it lives");
+    let found = next_events(stand_in);
+    assert!(
+        is_notified(&found[0]) && matches!(found[1], StandInEvent::Message { .. }),
+        "{found:?}"
+    );
 }

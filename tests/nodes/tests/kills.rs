@@ -8,8 +8,10 @@ use m3ipc_test_nodes::Cluster;
 const CLIENT: i32 = 1;
 const SERVER: i32 = 10;
 const SERVER_ADDRESS: Address = Address(SERVER);
+/// All slots of the node.
+const KILLS: i32 = 99;
 /// More than the copies that one user may have under way.
-const KILLS: i32 = 90;
+const READERS: i32 = 66;
 /// Fewer descriptors of a proxy than one for each kill.
 const LEFT_MAX: usize = 40;
 
@@ -29,7 +31,7 @@ fn requesters_that_are_killed_in_their_copies_leave_nothing() {
     let descriptors = || [&cluster.alpha, &cluster.beta].map(|node| node.proxy.descriptors());
     let before = descriptors();
     for slot in 101..101 + KILLS {
-        let role = if slot % 2 == 0 { "reader" } else { "writer" };
+        let role = if slot < 101 + READERS { "reader" } else { "writer" };
         let mut copier = cluster.beta.program(role, slot);
         let address = cluster.alpha.await_slot(slot);
         std::thread::scope(|scope| {

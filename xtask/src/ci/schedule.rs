@@ -38,7 +38,7 @@ pub struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// A schedule of these steps, with these variables of cargo; their output goes to `logs`.
+    /// A schedule of these steps; their output goes to `logs`.
     pub fn new(workspace: &'a Workspace, logs: PathBuf, steps: Vec<&'a Step>) -> Self {
         // Many steps wait for processes or for one compiler at the end of a build.
         let slots = thread::available_parallelism().map_or(2, |cpus| (cpus.get() + 1).min(4));

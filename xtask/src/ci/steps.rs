@@ -74,16 +74,6 @@ pub const GATE: &[Step] = &[
         ..PLAIN
     },
     Step {
-        name: "sockets",
-        command: "bash tests/sockets/run.sh",
-        env: PROGRAMS,
-        needs: &[Need::File("tests/sockets/run.sh"), Need::Program("cc")],
-        after: &["programs"],
-        figure: Figure::TestTotals,
-        next: "run the script with the name of the case after cargo build --release",
-        ..PLAIN
-    },
-    Step {
         name: "install",
         command: "{xtask} install --no-build --profile gate --prefix /usr \
                   --destdir {target}/ci/install",
@@ -110,6 +100,16 @@ pub const GATE: &[Step] = &[
         lock: "gate",
         figure: Figure::Fixed("tests built"),
         next: "correct the error in the log",
+        ..PLAIN
+    },
+    Step {
+        name: "sockets",
+        command: "bash tests/sockets/run.sh",
+        env: PROGRAMS,
+        needs: &[Need::File("tests/sockets/run.sh"), Need::Program("cc")],
+        after: &["programs", "build-tests"],
+        figure: Figure::TestTotals,
+        next: "run the script with the name of the case and PROFILE=gate after cargo build --profile gate",
         ..PLAIN
     },
     Step {
@@ -192,7 +192,9 @@ pub const GATE: &[Step] = &[
     Step {
         name: "doctest",
         command: "cargo test --profile gate --workspace --doc --no-fail-fast",
-        after: &["build-tests"],
+        // rustdoc builds its programs elsewhere, where no daemon lies beside them.
+        env: &[("M3_DAEMON", "{target}/ci/built/gate/m3d")],
+        after: &["build-tests", "programs"],
         run: Run::Fast,
         lock: "gate",
         figure: Figure::TestTotals,
@@ -206,7 +208,7 @@ pub const GATE: &[Step] = &[
         needs: &[Need::File("tests/c/run.sh"), Need::Program("cc")],
         after: &["programs"],
         figure: Figure::TestTotals,
-        next: "run the script by itself after cargo build --release",
+        next: "run the script by itself with PROFILE=gate",
         ..PLAIN
     },
     Step {
@@ -216,7 +218,7 @@ pub const GATE: &[Step] = &[
         needs: &[Need::File("tests/cpp/run.sh"), Need::Program("c++")],
         after: &["programs"],
         figure: Figure::TestTotals,
-        next: "run the script by itself after cargo build --release",
+        next: "run the script by itself with PROFILE=gate",
         ..PLAIN
     },
     Step {
@@ -226,7 +228,7 @@ pub const GATE: &[Step] = &[
         needs: &[Need::File("tests/sockets/random.sh"), Need::Program("cc")],
         after: &["programs"],
         figure: Figure::TestTotals,
-        next: "run the script with FIRST=<seed> SEEDS=1 after cargo build --release",
+        next: "run the script with FIRST=<seed>, SEEDS=1 and PROFILE=gate after cargo build --profile gate",
         ..PLAIN
     },
     Step {
@@ -236,7 +238,7 @@ pub const GATE: &[Step] = &[
         needs: &[Need::File("tests/python/run.sh"), Need::Program("python3")],
         after: &["programs"],
         figure: Figure::TestTotals,
-        next: "run the script by itself after cargo build --release",
+        next: "run the script by itself with PROFILE=gate",
         ..PLAIN
     },
     Step {
@@ -247,7 +249,7 @@ pub const GATE: &[Step] = &[
         after: &["programs"],
         lock: "gate",
         figure: Figure::LastLine,
-        next: "run the script by itself; words after it go to pytest, as -k NAME",
+        next: "run the script by itself with PROFILE=gate; words after it go to pytest, as -k NAME",
         ..PLAIN
     },
     Step {
@@ -258,7 +260,7 @@ pub const GATE: &[Step] = &[
         after: &["programs"],
         lock: "gate",
         figure: Figure::TestTotals,
-        next: "run the script by itself after cargo build --release",
+        next: "run the script by itself with CARGOFLAGS='--profile gate'",
         ..PLAIN
     },
     Step {

@@ -233,7 +233,7 @@ impl Machine {
         if !matches!(state, Some(State::Taken { .. })) || content.long.len() > PIECED_MAX_BYTES {
             return Err(NotAwaited);
         }
-        self.notify_before_answer(id);
+        self.send_notification_of_receiver(id);
         if self.is_pieced(content.long.len()) {
             self.answer_in_pieces(id, kind, content);
             return Ok(());
@@ -244,7 +244,7 @@ impl Machine {
     }
 
     /// Sends the notification of the receiver for the requester that waits.
-    fn notify_before_answer(&mut self, id: DeliveryId) {
+    fn send_notification_of_receiver(&mut self, id: DeliveryId) {
         let Some(delivery) = self.incoming.deliveries.get(&id) else { return };
         let (node, (requester, receiver)) = (delivery.node, delivery.pair);
         let receiver = EndpointId::new(requester.vm, receiver);

@@ -46,6 +46,25 @@ impl Machine {
         Ok(())
     }
 
+    /// Notifies a remote endpoint ahead of an answer that follows: also where the machine has no
+    /// room for the notifications of further pairs. The notification of one that is gone is lost.
+    pub fn notify_before_answer(
+        &mut self,
+        now_ns: u64,
+        from: EndpointId,
+        to: Address,
+        argument: u64,
+    ) {
+        self.advance(now_ns);
+        let Ok(node) = self.reachable(EndpointId::new(from.vm, to)) else { return };
+        if self.living.contains_key(&from)
+            && let Some(peer) = self.peers.get_mut(&node)
+        {
+            peer.session.push(notification((from, to), argument), Vec::new(), &self.own);
+            self.acquaint(from, node);
+        }
+    }
+
     /// Whether a further call may wait for the peer.
     pub(super) fn has_room(&mut self, node: NodeId, vm: VmId, bytes: usize) -> bool {
         let limits = &self.own.settings.limits;

@@ -156,9 +156,8 @@ impl Endpoint {
         if peer.admission().is_closed() {
             return;
         }
-        if let Some(bits) = peer.link().take_notifications() {
-            found.push(Found::Notified { from, bits });
-        }
+        found.extend(self.notified_by(from));
+        let peer = self.peers.get_mut(index);
         if let Some(held) = held.0.get_mut(&from.0)
             && !held.is_given_up
         {
@@ -188,9 +187,11 @@ impl Endpoint {
 
     /// The notification of a local endpoint that the proxy has not seen.
     pub(crate) fn notified_by(&mut self, from: Address) -> Option<Found> {
-        let index = self.peers.find(from)?;
-        let bits = self.peers.get(index).link().take_notifications()?;
-        Some(Found::Notified { from, bits })
+        let peer = self.peers.get(self.peers.find(from)?);
+        if peer.admission().is_closed() || !peer.has_notification() {
+            return None;
+        }
+        Some(Found::Notified { from, bits: peer.link().take_notifications()? })
     }
 
     /// Whether a message answers the pending request to its sender, which takes it.

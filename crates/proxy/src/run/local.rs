@@ -296,8 +296,18 @@ impl Local {
                 self.note_call(id, from, called);
             }
             StandInEvent::Notified { from, bits } => {
-                if let Some(entry) = self.stand_ins.get_mut(&id) {
-                    notify(id, (from, bits), &mut entry.notified, machine, clock);
+                let source = EndpointId::new(id.vm, from);
+                // A notification may be lost with its node, as one to the dead is.
+                let mut notified = machine.notify(clock.now_ns(), source, id.address, bits);
+                if notified == Err(CallRefusal::NoEndpoint) {
+                    // The sender may be new.
+                    self.read_events(machine, clock)?;
+                    notified = machine.notify(clock.now_ns(), source, id.address, bits);
+                }
+                if matches!(notified, Err(CallRefusal::Full(_)))
+                    && let Some(entry) = self.stand_ins.get_mut(&id)
+                {
+                    *entry.notified.entry(from).or_default() |= bits;
                 }
             }
             StandInEvent::GivenUp(from) if self.kept.remove(id, from) => {
@@ -400,22 +410,6 @@ impl Local {
             // The receiver may have died meanwhile.
             let _ = entry.stand_in.notify(to, argument);
         }
-    }
-}
-
-/// Sends a notification of a local endpoint on, or keeps it until the machine has room. It may be
-/// lost with its node, as one to the dead is.
-fn notify(
-    id: EndpointId,
-    (from, bits): (Address, u64),
-    kept: &mut BTreeMap<Address, u64>,
-    machine: &mut Machine,
-    clock: &Clock,
-) {
-    let source = EndpointId::new(id.vm, from);
-    let notified = machine.notify(clock.now_ns(), source, id.address, bits);
-    if matches!(notified, Err(CallRefusal::Full(_))) {
-        *kept.entry(from).or_default() |= bits;
     }
 }
 

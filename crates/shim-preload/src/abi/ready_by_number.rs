@@ -52,13 +52,14 @@ pub unsafe fn ppoll(words: [usize; 6]) -> c_int {
         let mut no_time = NO_TIME;
         let mut words = words;
         if let RealWait::Now = wait {
-            words[2] = (&raw mut no_time).addr();
-            words[3] = mask_now(at(mask)).addr();
+            words[2] = (&raw mut no_time).expose_provenance();
+            words[3] = mask_now(at(mask)).expose_provenance();
         }
         if let RealWait::AfterSpin(Some(before)) = wait
             && mask == 0
         {
-            (words[3], words[4]) = (address::<sigset_t>(Some(before)).addr(), MASK_BYTES);
+            (words[3], words[4]) =
+                (address::<sigset_t>(Some(before)).expose_provenance(), MASK_BYTES);
         }
         // SAFETY: as above; the mask is the program's, or live.
         unsafe { real(libc::SYS_ppoll, words) }
@@ -88,18 +89,18 @@ pub unsafe fn pselect6(words: [usize; 6]) -> c_int {
     let waited = select_sockets(&mut copies, may_sleep, |copies, wait| {
         let (mut own, mut words, mut no_time) = (given, words, NO_TIME);
         if let RealWait::Now = wait {
-            let sets = set_addresses(copies).map(|set| set.addr());
+            let sets = set_addresses(copies).map(|set| set.expose_provenance());
             words[1..4].copy_from_slice(&sets);
-            words[4] = (&raw mut no_time).addr();
-            own[0] = mask_now(at(given[0])).addr();
+            words[4] = (&raw mut no_time).expose_provenance();
+            own[0] = mask_now(at(given[0])).expose_provenance();
         }
         if let RealWait::AfterSpin(Some(before)) = wait
             && given[0] == 0
         {
-            own = [address::<sigset_t>(Some(before)).addr(), MASK_BYTES];
+            own = [address::<sigset_t>(Some(before)).expose_provenance(), MASK_BYTES];
         }
         if mask != 0 || own[0] != 0 {
-            words[5] = (&raw const own).addr();
+            words[5] = (&raw const own).expose_provenance();
         }
         // SAFETY: as above; the mask is the program's, or live, as is its record.
         unsafe { real(libc::SYS_pselect6, words) }

@@ -1,7 +1,8 @@
 //! A trial: whether connections of this process can get shared memory, and if not, why.
 //!
 //! Programs ask nobody and go on in the kernel. `m3 sock run` asks before it runs one: it makes
-//! and removes the pair of two sockets of its own, by the steps of the programs.
+//! and removes the pair of two sockets of its own, by the steps of the programs. They are Unix
+//! sockets, or TCP sockets where the kernel does not name the peers of the former.
 
 use super::address::SocketAddress;
 use super::{pairs, sock_diag};
@@ -9,7 +10,8 @@ use crate::kernel::socket::cookie;
 use crate::kernel::{Errno, process};
 use crate::memory::user_directory::{DirectoryFault, Name, UserDirectory};
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 
@@ -20,7 +22,7 @@ pub enum Obstacle {
     Directory(DirectoryFault),
     /// A file for the memory of a connection cannot be made.
     Memory(Errno),
-    /// The kernel does not name the peer of a socket.
+    /// The kernel names the peers of neither Unix nor TCP sockets.
     Peers(Errno),
 }
 
@@ -40,10 +42,21 @@ pub fn obstacle() -> Option<Obstacle> {
     found
 }
 
+/// Two connected sockets by their numbers, and where the kernel finds them.
+type Ends = [(u64, SocketAddress); 2];
+/// The same while their descriptors are open.
+type OpenPair = (Ends, [OwnedFd; 2]);
+
 fn make_and_remove(directory: &UserDirectory) -> Result<(), Obstacle> {
-    let io = |cause: std::io::Error| Obstacle::Peers(cause.raw_os_error().unwrap_or(libc::EIO));
-    let (one, other) = UnixStream::pair().map_err(io)?;
-    let ends = ends(one.as_raw_fd(), other.as_raw_fd()).map_err(Obstacle::Peers)?;
+    let unix = UnixStream::pair().map_err(errno).and_then(|(one, other)| {
+        let ends = ends(one.as_raw_fd(), other.as_raw_fd(), libc::AF_UNIX)?;
+        Ok((ends, [one.into(), other.into()]))
+    });
+    // A kernel may name the peers of one family alone.
+    let (ends, _open): OpenPair = match unix {
+        Ok(found) => found,
+        Err(cause) => tcp_pair().map_err(|_| Obstacle::Peers(cause))?,
+    };
     let made = pairs::claim(directory, &ends);
     for (cookie, _) in ends {
         directory.remove(Name::Pair(cookie));
@@ -51,8 +64,20 @@ fn make_and_remove(directory: &UserDirectory) -> Result<(), Obstacle> {
     made.map(drop).map_err(Obstacle::Memory)
 }
 
-fn ends(one: RawFd, other: RawFd) -> Result<[(u64, SocketAddress); 2], Errno> {
-    let address = SocketAddress::of(one, libc::AF_UNIX)?;
+fn errno(cause: std::io::Error) -> Errno {
+    cause.raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn tcp_pair() -> Result<OpenPair, Errno> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(errno)?;
+    let one = TcpStream::connect(listener.local_addr().map_err(errno)?).map_err(errno)?;
+    let (other, _) = listener.accept().map_err(errno)?;
+    let ends = ends(one.as_raw_fd(), other.as_raw_fd(), libc::AF_INET)?;
+    Ok((ends, [one.into(), other.into()]))
+}
+
+fn ends(one: RawFd, other: RawFd, family: i32) -> Result<Ends, Errno> {
+    let address = SocketAddress::of(one, family)?;
     let (peer, there) = sock_diag::peer(&address)?;
     let own = cookie(one)?;
     // A kernel that knows a socket by another number, or by another user, names no peers.

@@ -101,18 +101,35 @@ impl<'a> EpollWait<'a> {
         mut real: impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
         let due = Due::take(self.set, self.set.poller());
-        self.report_rings(due.as_ref());
-        let first = self.list.len();
-        if first == 0 {
+        if due.as_ref().is_none_or(|due| due.slots().next().is_none()) {
             return Waited::Real(real(&mut self.list, Sleep::AsGiven, None));
         }
-        if !self.list.is_full()
-            && found_now(real(&mut self.list, Sleep::Now, None)) == Found::Failed
-        {
-            return Waited::Real(-1);
+        // The kernel's events and those of rings take turns in filling the list, as in `gather`.
+        let rings_first = self.set.rings_first.swap(false, Ordering::Relaxed);
+        if rings_first {
+            self.report_rings(due.as_ref());
         }
-        self.list.merge(first);
-        Waited::Ready(self.list.len())
+        let first = self.list.len();
+        let asked = match self.list.is_full() {
+            true => Found::None,
+            false => found_now(real(&mut self.list, Sleep::Now, None)),
+        };
+        if !rings_first {
+            let of_kernel = self.list.len();
+            self.report_rings(due.as_ref());
+            if of_kernel > 0 && self.list.len() == of_kernel {
+                self.set.rings_first.store(self.list.is_full(), Ordering::Relaxed);
+            }
+            self.list.merge(of_kernel);
+        } else {
+            self.list.merge(first);
+        }
+        match (self.list.is_empty(), asked) {
+            (false, _) => Waited::Ready(self.list.len()),
+            (true, Found::Failed) => Waited::Real(-1),
+            // The bytes that the marks told of have been read.
+            (true, _) => Waited::Real(real(&mut self.list, Sleep::AsGiven, None)),
+        }
     }
 
     fn wait_counted(

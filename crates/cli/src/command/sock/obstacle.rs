@@ -3,6 +3,7 @@
 use m3ipc_shim::connection::trial::{Obstacle, obstacle};
 use m3ipc_shim::memory::user_directory::DirectoryFault;
 use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::path::Path;
 
 /// What is in the way, and what to do about it.
@@ -46,21 +47,33 @@ fn describe(obstacle: &Obstacle, directory: &Path) -> Obstruction {
                 format!("{OTHER_DIRECTORY}, and check this machine with `m3 doctor`"),
             ),
         },
-        Obstacle::Peers(errno) => {
-            let errno = Errno::from_raw_os_error(*errno);
-            (
+        Obstacle::Peers(errno) => match Errno::from_raw_os_error(*errno) {
+            errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => (
+                format!("no socket can be made: {errno}"),
+                "raise the limit on descriptors with `ulimit -n`, or free some memory".to_owned(),
+            ),
+            errno => (
                 format!("the kernel does not name the peers of sockets: {errno}"),
-                "load its module with `modprobe unix_diag`, or allow netlink sockets in this \
-                 container (sock_diag(7))"
+                "load its modules with `modprobe unix_diag` and `modprobe tcp_diag`, or allow \
+                 netlink sockets in this container (sock_diag(7))"
                     .to_owned(),
-            )
-        }
+            ),
+        },
     };
     Obstruction { why, advice }
 }
 
 fn describe_directory(fault: &DirectoryFault) -> Obstruction {
     let (why, advice) = match fault {
+        DirectoryFault::Shared { path, uid, mode } | DirectoryFault::Parent { path, uid, mode }
+            if mode & 0o022 == 0 =>
+        {
+            let shown = path.display();
+            (
+                format!("user {uid} can replace files in {shown} (mode {mode:04o})"),
+                OTHER_DIRECTORY.to_owned(),
+            )
+        }
         DirectoryFault::Shared { path, uid, mode } | DirectoryFault::Parent { path, uid, mode } => {
             let shown = path.display();
             (
@@ -71,6 +84,10 @@ fn describe_directory(fault: &DirectoryFault) -> Obstruction {
         DirectoryFault::Link { path, uid } => (
             format!("user {uid} can replace the link {}", path.display()),
             OTHER_DIRECTORY.to_owned(),
+        ),
+        DirectoryFault::Taken { path, uid, mode } if *uid == geteuid().as_raw() => (
+            format!("other users may use {} (mode {mode:04o})", path.display()),
+            format!("take their rights with `chmod 700 {}`", path.display()),
         ),
         DirectoryFault::Taken { path, uid, mode } => (
             format!("{} belongs to user {uid} (mode {mode:04o})", path.display()),

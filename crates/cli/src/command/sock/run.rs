@@ -16,7 +16,10 @@ use clap::Args;
 use m3ipc_shim::policy as shim_policy;
 use m3ipc_shim::policy::{DIRECTORY_VARIABLE, NO_DIRECTORY};
 use m3ipc_shim::process::limits;
+use rustix::fs::{FileType, Stat, fstat};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::OsString;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf, absolute};
 use std::process::Command;
@@ -101,8 +104,11 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
             }
             preload(&mut command, args, policy)?;
             if let Some(found) = found {
-                let line = found.line();
-                eprintln!("m3: {} runs with the kernel's sockets: {line}", path.display());
+                say(&format!(
+                    "{} runs with the kernel's sockets: {}",
+                    path.display(),
+                    found.line()
+                ));
             }
         }
         PreloadSupport::Unsupported(why) if args.strict => {
@@ -110,12 +116,30 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
                 .advice("without --strict it runs natively, with the kernel's sockets"));
         }
         PreloadSupport::Unsupported(why) => {
-            eprintln!("m3: {} runs with the kernel's sockets: {why}", path.display());
+            say(&format!("{} runs with the kernel's sockets: {why}", path.display()));
         }
     }
     let cause = command.exec();
     Err(CliError::system(format!("cannot run {}", name.display()), cause)
         .advice("check that the program is executable"))
+}
+
+/// Says something on the standard error, if that is possible: the program runs in any case. A limit
+/// on the size of files that the line would pass ends the process by a signal.
+fn say(what: &str) {
+    let line = format!("m3: {what}\n");
+    let stderr = std::io::stderr();
+    let limit = getrlimit(Resource::Fsize).current;
+    let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let passes = |bytes: u64| {
+        fstat(&stderr).is_ok_and(|stat| {
+            let end = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
+            is_file(&stat) && end.saturating_add(line.len() as u64) > bytes
+        })
+    };
+    if !limit.is_some_and(passes) {
+        let _ = stderr.lock().write_all(line.as_bytes());
+    }
 }
 
 /// The directory of the shared memory for the program and all its children, whatever they do with
@@ -152,10 +176,7 @@ fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy) -> Result
         }
         // Without counters the program runs.
         Err(cause) => {
-            eprintln!(
-                "m3: `m3 sock stat` will not show the program: no counters: {cause}; name a file \
-                 that you may write with --counters"
-            );
+            say(&format!("`m3 sock stat` will not show the program: no counters: {cause}"));
             command.env_remove(shim_policy::COUNTERS_VARIABLE)
         }
     };

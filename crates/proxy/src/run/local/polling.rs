@@ -16,7 +16,7 @@
 use super::super::ends::report;
 use super::super::network::Clock;
 use super::attention::Pass;
-use super::{Delivery, Entry, Local, notify};
+use super::{Delivery, Entry, Local};
 use m3ipc::NodeError;
 use m3ipc::nodes::{Posted, PostedEnd, StandInEvent};
 use m3ipc_fabric::{EndpointId, Machine};
@@ -232,7 +232,20 @@ impl Local {
         let Some(entry) = self.stand_ins.get_mut(&id) else { return false };
         let (mut ended, mut has_moved) = (Vec::new(), false);
         for (number, delivery) in &mut entry.deliveries {
-            match entry.stand_in.poll_posted(&mut delivery.posted) {
+            let end = entry.stand_in.poll_posted(&mut delivery.posted);
+            if end.is_some() {
+                // The receiver may have notified before it answered.
+                let kept = entry.notified.remove(&delivery.to).unwrap_or(0);
+                let new = match entry.stand_in.notified_by(delivery.to) {
+                    Some(StandInEvent::Notified { bits, .. }) => bits,
+                    _ => 0,
+                };
+                if kept | new != 0 {
+                    let source = EndpointId::new(id.vm, delivery.to);
+                    machine.notify_before_answer(clock.now_ns(), source, id.address, kept | new);
+                }
+            }
+            match end {
                 // `remove` finds out whether the receiver has it.
                 Some(PostedEnd::Failed(_)) if !entry.stand_in.is_bound() => {}
                 Some(end @ PostedEnd::Relayed(..)) => {
@@ -240,12 +253,6 @@ impl Local {
                     ended.push(*number);
                 }
                 Some(end) => {
-                    // The receiver may have notified before it answered.
-                    if let Some(StandInEvent::Notified { from, bits }) =
-                        entry.stand_in.notified_by(delivery.to)
-                    {
-                        notify(id, (from, bits), &mut entry.notified, machine, clock);
-                    }
                     report(machine, clock, *number, end);
                     ended.push(*number);
                 }
