@@ -109,7 +109,8 @@ pub const GATE: &[Step] = &[
         needs: &[Need::File("tests/sockets/run.sh"), Need::Program("cc")],
         after: &["programs", "build-tests"],
         figure: Figure::TestTotals,
-        next: "run the script with the name of the case and PROFILE=gate after cargo build --profile gate",
+        next: "run the script with the name of the case and PROFILE=gate after cargo build \
+               --profile gate",
         ..PLAIN
     },
     Step {
@@ -228,7 +229,8 @@ pub const GATE: &[Step] = &[
         needs: &[Need::File("tests/sockets/random.sh"), Need::Program("cc")],
         after: &["programs"],
         figure: Figure::TestTotals,
-        next: "run the script with FIRST=<seed>, SEEDS=1 and PROFILE=gate after cargo build --profile gate",
+        next: "run the script with FIRST=<seed>, SEEDS=1 and PROFILE=gate after cargo build \
+               --profile gate",
         ..PLAIN
     },
     Step {
