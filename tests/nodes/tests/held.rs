@@ -211,7 +211,10 @@ fn a_notification_before_an_answer_or_a_message_is_found_before_it() {
     let from = node.client.address();
     let stand_in = node.stand_in.as_mut().expect("it is here");
     let mut posted = stand_in.post(from, true, &numbered(1), Vec::new()).expect("it lives");
-    let is_notified = |found: &StandInEvent| matches!(found, StandInEvent::Notified { from: it, .. } if *it == from);
+    let is_notified = |found: &StandInEvent| match found {
+        StandInEvent::Notified { from: source, .. } => *source == from,
+        _ => false,
+    };
     while node.client.try_receive(Source::Any).is_err() {
         assert!(!stand_in.poll().expect("it is bound").iter().any(is_notified));
     }
