@@ -338,8 +338,8 @@ impl Session {
         }
         match self.partner {
             Some(known) if known == other && (is_mine || hello.partner.is_none()) => {
-                // Each side may use the other one's candidate: two connections came in another order
-                // and their first greetings are lost. The lower side greets once more.
+                // Each side may use the other one's candidate: two connections came in another
+                // order, and their first greetings are lost. The lower side greets once more.
                 let may_cross =
                     own.node < self.peer && self.candidate.is_some_and(|it| it.id != id);
                 self.bind(now_ns, id, hello, false, own);
