@@ -11,8 +11,6 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/setup.sh"
-# The settings of a case run in the background, where an interrupt does not reach them.
-trap 'wait; exit 130' INT TERM
 limit=${LIMIT:-100}
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
@@ -73,31 +71,6 @@ frees_memory() {
     fi
 }
 
-# One setting of a case, beside the others: `shared KIND CASE RING SETTING`. What it prints and how
-# it ends is in the folder of the setting.
-shared() {
-    own=$work/settings/$4
-    rm -rf "$own"
-    mkdir -p "$own"
-    mkdir -m 700 "$own/run" "$own/tmp"
-    M3_RUNTIME_DIR=$own/run TMPDIR=$own/tmp timeout -k 2 "$limit" "$built/m3" sock run \
-        --policy "$work/$4" --counters "$own/counters" -- "$work/matrix" "$1" "$2" \
-        >"$own/shared" 2>"$own/error" </dev/null
-    code=$?
-    diff "$work/native" "$own/shared" >"$own/difference"
-    if [ $code -ne 0 ]; then
-        echo "ended with $code" >>"$own/error"
-        cat "$own/difference" >>"$own/error"
-        fail "$1 $2 $4" "$own/error"
-    elif [ -s "$own/difference" ]; then
-        fail "$1 $2 $4: < native, > shared" "$own/difference"
-    elif [ "$3" = yes ] && [ "$4" != message ] && [ "$(counter "$own/counters" 0)" -eq 0 ]; then
-        fail "$1 $2 $4: no byte went through a ring"
-    else
-        : >"$own/passed"
-    fi >"$own/said"
-}
-
 one() {
     kind=$1
     case=$2
@@ -113,20 +86,23 @@ one() {
         fail "$kind $case natively" "$work/error"
         return
     fi
-    settings="default tiny wakeup message"
-    runs=
-    for setting in $settings; do
-        shared "$kind" "$case" "$ring" $setting &
-        runs="$runs $!"
-    done
-    # shellcheck disable=SC2086 # each word is a process
-    wait $runs
-    for setting in $settings; do
-        if [ -e "$work/settings/$setting/passed" ]; then
-            passed=$((passed + 1))
+    for setting in default tiny wakeup message; do
+        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$setting" \
+            --counters "$work/counters" -- "$work/matrix" "$kind" "$case" \
+            >"$work/shared" 2>"$work/error" </dev/null
+        code=$?
+        diff "$work/native" "$work/shared" >"$work/difference"
+        if [ $code -ne 0 ]; then
+            echo "ended with $code" >>"$work/error"
+            cat "$work/difference" >>"$work/error"
+            fail "$kind $case $setting" "$work/error"
+        elif [ -s "$work/difference" ]; then
+            fail "$kind $case $setting: < native, > shared" "$work/difference"
+        elif [ "$ring" = yes ] && [ $setting != message ] &&
+            [ "$(counter "$work/counters" 0)" -eq 0 ]; then
+            fail "$kind $case $setting: no byte went through a ring"
         else
-            failed=$((failed + 1))
-            cat "$work/settings/$setting/said"
+            passed=$((passed + 1))
         fi
     done
 }

@@ -40,8 +40,7 @@ pub struct Schedule<'a> {
 impl<'a> Schedule<'a> {
     /// A schedule of these steps; their output goes to `logs`.
     pub fn new(workspace: &'a Workspace, logs: PathBuf, steps: Vec<&'a Step>) -> Self {
-        // Many steps wait for processes or for one compiler at the end of a build.
-        let slots = thread::available_parallelism().map_or(2, |cpus| (cpus.get() + 1).min(4));
+        let slots = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4));
         let (running, ended) = (Vec::new(), Vec::new());
         Self { workspace, logs, slots, waiting: steps, running, ended }
     }
