@@ -103,10 +103,15 @@ mod tests {
 
     const ROUNDS: u32 = 2_000;
 
-    static HANDLED: AtomicU32 = AtomicU32::new(0);
+    /// How often a signal was handled: each test has one of its own, for both run side by side.
+    fn handled(signal: c_int) -> &'static AtomicU32 {
+        static OF_USR1: AtomicU32 = AtomicU32::new(0);
+        static OF_USR2: AtomicU32 = AtomicU32::new(0);
+        if signal == libc::SIGUSR1 { &OF_USR1 } else { &OF_USR2 }
+    }
 
-    extern "C" fn count(_signal: c_int) {
-        HANDLED.fetch_add(1, Ordering::SeqCst);
+    extern "C" fn count(signal: c_int) {
+        handled(signal).fetch_add(1, Ordering::SeqCst);
     }
 
     fn set_handler(signal: c_int, handler: libc::sighandler_t) {
@@ -131,16 +136,16 @@ mod tests {
         set_handler(libc::SIGUSR2, handler);
         let held = HeldSignals::hold().expect("no filter refuses it");
         assert!(!held.deliver());
-        let before = HANDLED.load(Ordering::SeqCst);
+        let before = handled(libc::SIGUSR2).load(Ordering::SeqCst);
         send(crate::thread_id(), libc::SIGUSR2);
-        assert_eq!(HANDLED.load(Ordering::SeqCst), before, "held back");
+        assert_eq!(handled(libc::SIGUSR2).load(Ordering::SeqCst), before, "held back");
         assert!(held.deliver());
-        assert_eq!(HANDLED.load(Ordering::SeqCst), before + 1);
+        assert_eq!(handled(libc::SIGUSR2).load(Ordering::SeqCst), before + 1);
         send(crate::thread_id(), libc::SIGWINCH);
         assert!(!held.deliver(), "a signal without a handler ends no sleep");
         send(crate::thread_id(), libc::SIGUSR2);
         drop(held);
-        assert_eq!(HANDLED.load(Ordering::SeqCst), before + 2);
+        assert_eq!(handled(libc::SIGUSR2).load(Ordering::SeqCst), before + 2);
     }
 
     /// A signal that ran between two slices would leave its sleep asleep for ever.

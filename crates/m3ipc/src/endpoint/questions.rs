@@ -37,6 +37,11 @@ impl Endpoint {
         source: Source,
         has_waited: bool,
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
+        if has_waited {
+            // The wait ends with the life that it began with.
+            let waited = self.receive_events_of_wait(source);
+            waited.map_err(|fail| ReceiveError::of(fail, source.address()))?;
+        }
         if let Source::From(address) = source
             && self.membership.check_bound().is_ok()
             && self.awaits_contact(address)

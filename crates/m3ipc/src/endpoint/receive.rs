@@ -141,9 +141,9 @@ impl Endpoint {
         received.map_err(|fail| ReceiveError::of(fail, source.address()))
     }
 
-    /// Receives the events of a wait that the fast path began. The death of the source ends it,
+    /// Receives the events of a wait that an earlier look began. The death of the source ends it,
     /// even if another endpoint has the slot by now.
-    fn receive_events_of_wait(&mut self, source: Source) -> Result<(), Fail> {
+    pub(super) fn receive_events_of_wait(&mut self, source: Source) -> Result<(), Fail> {
         loop {
             self.receive_events()?;
             if let Source::From(address) = source

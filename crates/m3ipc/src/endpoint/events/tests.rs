@@ -97,18 +97,34 @@ fn an_endpoint_knows_its_end() {
     unbinding.join().unwrap().unwrap();
 }
 
-#[test]
-fn a_receive_that_waits_notices_a_death_also_in_the_next_life_of_the_slot() {
+/// A server that has not read the death of a source, nor that another endpoint has its slot and
+/// notified it.
+fn server_of_two_lives() -> (TestNode, Endpoint, Endpoint) {
     let node = crate::test::node();
     let (mut server, _client) = node.pair();
-    let source = Address(3);
     end_peers(&node, &mut server, &[4, 3]);
     let mut next = node.vm().bind_additional(Some(3)).unwrap();
-    assert_eq!(next.address(), source);
+    assert_eq!(next.address(), Address(3));
     next.notify(server.address()).unwrap();
+    (node, server, next)
+}
+
+#[test]
+fn a_receive_that_waits_notices_a_death_also_in_the_next_life_of_the_slot() {
+    let (_node, mut server, next) = server_of_two_lives();
     // The fast path has left a wait that began before all this.
-    let (left, source) = (LeftReceive::Wait, Source::From(source));
+    let (left, source) = (LeftReceive::Wait, Source::From(next.address()));
     let received = server.end_receive(left, source, &mut Buffer::none(), Timeout::NoWait);
     assert_eq!(received.map_err(|error| error.code()), Err(Code::SrcDied));
     assert!(server.try_receive(source).unwrap().is_notification());
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_later_look_of_a_receive_notices_a_death_also_in_the_next_life_of_the_slot() {
+    let (_node, mut server, next) = server_of_two_lives();
+    let source = Source::From(next.address());
+    let received = server.receive_bytes_soon(source, true);
+    assert_eq!(received.map_err(|error| error.code()), Err(Code::SrcDied));
+    assert!(server.receive_bytes_soon(source, false).unwrap().0.is_notification);
 }
