@@ -48,6 +48,10 @@ pub enum Fault {
     PieceMisplaced,
     /// A read is reported as done before its bytes have come.
     CopyEndsEarly,
+    /// A user may have all calls of a VM.
+    ShareIgnored,
+    /// A user that was refused for its share hears of no room.
+    ShareUntold,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -76,6 +80,8 @@ impl Fault {
         Self::OfferedIncomplete,
         Self::PieceMisplaced,
         Self::CopyEndsEarly,
+        Self::ShareIgnored,
+        Self::ShareUntold,
     ];
 }
 

@@ -14,6 +14,7 @@ mod open_copies;
 mod outgoing;
 mod peer;
 mod pieces;
+mod shares;
 mod streams;
 mod waiting;
 

@@ -241,7 +241,7 @@ impl StandIn {
     /// # Errors
     /// The stand-in is bound no longer.
     pub fn poll(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        self.look(StandInLook { accepts: true, only_marked: false })
+        self.look(StandInLook { only_marked: false, admits: &mut |_user| true })
     }
 
     /// As [`poll`](Self::poll), and leaves messages where they are: the proxy has no room for them.
@@ -249,7 +249,7 @@ impl StandIn {
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn poll_without_messages(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        self.look(StandInLook { accepts: false, only_marked: false })
+        self.look(StandInLook { only_marked: false, admits: &mut |_user| false })
     }
 
     /// As [`poll`](Self::poll) of a silent stand-in, for the links alone that their peers have
@@ -258,10 +258,23 @@ impl StandIn {
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn poll_marked(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        self.look(StandInLook { accepts: true, only_marked: true })
+        self.look(StandInLook { only_marked: true, admits: &mut |_user| true })
     }
 
-    fn look(&mut self, look: StandInLook) -> Result<Vec<StandInEvent>, NodeError> {
+    /// As [`poll`](Self::poll), or with `only_marked` as [`poll_marked`](Self::poll_marked). A
+    /// message of a user that is not admitted stays where it is.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    pub fn poll_admitted(
+        &mut self,
+        only_marked: bool,
+        admits: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<Vec<StandInEvent>, NodeError> {
+        self.look(StandInLook { only_marked, admits })
+    }
+
+    fn look(&mut self, look: StandInLook<'_>) -> Result<Vec<StandInEvent>, NodeError> {
         let found = self.endpoint.poll_stand_in(&mut self.held, look)?;
         Ok(found.into_iter().map(StandInEvent::from).collect())
     }

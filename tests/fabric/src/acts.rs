@@ -1,11 +1,14 @@
 //! What endpoints do at random: calls, takes, answers, withdrawals, deaths.
 
 use m3ipc_abi::Address;
-use m3ipc_fabric::{AnswerKind, Call, CallKind, Content, DeliveryId, EndpointId, NodeId};
+use m3ipc_fabric::{
+    AnswerKind, Call, CallKind, CallRefusal, Content, DeliveryId, EndpointId, NodeId,
+};
 
 use crate::ledger::payload_of;
 use crate::network::{Event, MS};
 use crate::node::Offered;
+use crate::shares::user_of;
 use crate::world::{ACTS, Checked, World};
 
 impl World {
@@ -81,13 +84,22 @@ impl World {
             _ => None,
         };
         let node = self.at(id);
-        match node.machine.call(clock_ns, Call { from, to, kind, content, limit_ns }) {
+        let user = user_of(from, kind);
+        match node.machine.call(clock_ns, Call { from, to, kind, user, content, limit_ns }) {
             Ok(call) => {
                 node.calls.insert(call, (number, from));
                 let peer = self.node_of(EndpointId::new(from.vm, to));
                 self.ledger.met(peer, from);
+                if let Some(user) = user {
+                    self.accepted(id, call, (peer, from.vm, user))?;
+                }
             }
-            Err(_refusal) => self.ledger.refused(),
+            Err(refusal) => {
+                self.ledger.refused();
+                if let (CallRefusal::Share(peer), Some(user)) = (refusal, user) {
+                    self.refused_share(id, (peer, from.vm, user), to);
+                }
+            }
         }
         self.drain(id)
     }

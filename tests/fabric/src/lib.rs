@@ -3,7 +3,7 @@
 //! [`run`] gives the machines random verbs and random trouble, heals everything, lets all calls
 //! end, and checks the promises of `m3ipc_fabric`:
 //! at most once; order per pair; no late delivery; one outcome per call, and a true one; bounded
-//! memory; deaths and notifications are not lost; silence is noticed.
+//! memory; fair shares of users; deaths and notifications are not lost; silence is noticed.
 #![forbid(unsafe_code)]
 
 mod acts;
@@ -11,6 +11,7 @@ mod copies;
 mod ledger;
 mod network;
 mod node;
+mod shares;
 mod world;
 
 pub use world::{Trouble, run};

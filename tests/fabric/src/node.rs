@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use m3ipc_abi::Address;
 use m3ipc_fabric::{
     CallId, CallKind, CopyId, CopyOrder, DeliveryId, EndpointId, Fault, Incarnation, Machine,
-    NodeId, Owners, Settings,
+    NodeId, Owners, Settings, VmId,
 };
 
 /// A copy, as one of its nodes sees it.
@@ -19,6 +19,17 @@ pub struct SimCopy {
 
 /// The copies of a node.
 pub type SimCopies = BTreeMap<CopyId, SimCopy>;
+
+/// A peer, a VM and a user.
+pub type Share = (NodeId, VmId, u32);
+
+/// The calls of the users of a node.
+#[derive(Debug, Default)]
+pub struct SimShares {
+    pub held: BTreeMap<CallId, Share>,
+    /// Those that were refused and have heard of no room since, with a destination.
+    pub refused: BTreeMap<Share, Address>,
+}
 
 /// A message that lies in the slot of a link.
 #[derive(Clone, Debug)]
@@ -48,6 +59,8 @@ pub struct Node {
     pub withdrawing: BTreeSet<DeliveryId>,
     /// Requests that were taken and not answered, with their numbers and receivers.
     pub owed: BTreeMap<DeliveryId, (u64, EndpointId)>,
+    /// What its users share.
+    pub shares: SimShares,
     /// Open copies, of its endpoints and with them.
     pub copies: SimCopies,
 }
@@ -80,6 +93,7 @@ impl Node {
             offered: BTreeMap::new(),
             withdrawing: BTreeSet::new(),
             owed: BTreeMap::new(),
+            shares: SimShares::default(),
             copies: SimCopies::new(),
         }
     }

@@ -48,7 +48,7 @@ pub struct World {
     pub nodes: Vec<Node>,
     pub ledger: Ledger,
     owners: Owners,
-    settings: Settings,
+    pub settings: Settings,
     fault: Option<Fault>,
     trouble: Trouble,
     pub acts: u32,
@@ -298,7 +298,7 @@ impl World {
                 self.action(id, action)?;
                 self.drain(id)
             }
-            None => Ok(()),
+            None => self.refused_ones_wait_for_room(id),
         }
     }
 
@@ -366,13 +366,20 @@ impl World {
             Action::NodeLost { node, cause: Failure::Broke } => {
                 Err(format!("{id:?} says that {node:?} broke the rules"))
             }
-            Action::NodeLost { node, .. } => self.node_lost(id, node),
+            Action::NodeLost { node, .. } => {
+                self.lost_shares(id, node);
+                self.node_lost(id, node)
+            }
+            Action::Room { node, vm } => {
+                self.heard_of_room(id, node, vm);
+                Ok(())
+            }
             Action::Close { node, connection } => {
                 let pair = pair(id, node);
                 self.network.disconnect(pair, connection, now_ns, &mut self.rng);
                 Ok(())
             }
-            Action::NodeUp { .. } | Action::Room { .. } | Action::Refused { .. } => Ok(()),
+            Action::NodeUp { .. } | Action::Refused { .. } => Ok(()),
             other => Err(format!("{other:?} is no action of messages")),
         }
     }

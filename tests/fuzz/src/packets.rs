@@ -101,8 +101,14 @@ fn call(machine: &mut Machine, now_ns: u64, kind: u8) {
     content.long = vec![1; if kind < 200 { 0 } else { 70_000 }];
     let kind = [CallKind::Send, CallKind::Request, CallKind::Wakeup][usize::from(kind) % 3];
     let from = EndpointId::new(1, Address(3));
-    let call =
-        Call { from, to: Address::new(1, 103), kind, content, limit_ns: Some(now_ns + 50_000_000) };
+    let call = Call {
+        from,
+        to: Address::new(1, 103),
+        kind,
+        user: None,
+        content,
+        limit_ns: Some(now_ns + 50_000_000),
+    };
     let _ = machine.call(now_ns, call);
 }
 

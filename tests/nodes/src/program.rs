@@ -20,9 +20,13 @@ fn main() -> ExitCode {
         let kept = m3ipc_proxy::run::keeper::run(Path::new(program), arguments);
         return if kept.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let ["crowd", user, directory, endpoints, first, last] = &words[..] {
+        let slots = number(first)..=number(last);
+        return crowd(user, Path::new(directory), number(endpoints), slots);
+    }
     // No process outlives its test.
     let _ = m3ipc_sys::die_with_parent();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match &words[..] {
         ["proxy", config] => {
             m3ipc_proxy::run::keeper::offer();
@@ -73,6 +77,41 @@ fn registry(words: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn number(word: &str) -> i32 {
+    word.parse().expect("a number")
+}
+
+/// Binds endpoints as a user, and sends a message from each of them to each of these servers.
+fn crowd(
+    user: &str,
+    directory: &Path,
+    endpoints: i32,
+    slots: std::ops::RangeInclusive<i32>,
+) -> ExitCode {
+    m3ipc_test_fixture::enter_role(user, "crowd").expect("root becomes any user");
+    let mut node = Node::find(directory).expect("the daemon runs");
+    let vm = node.vm_named("shop").expect("the VM runs");
+    let mut all = vec![vm.bind_any().expect("a free slot")];
+    all.extend((1..endpoints).map(|_| vm.bind_additional(None).expect("a free slot")));
+    let mut sends = Vec::new();
+    for (at, endpoint) in all.iter_mut().enumerate() {
+        for slot in slots.clone() {
+            let message = m3ipc::Message::new(7);
+            let send = endpoint.begin_send(m3ipc::Address(slot), &message, Vec::new());
+            sends.push((at, send.expect("the server is known here")));
+        }
+    }
+    println!("sent");
+    // A message that is not in its link yet goes there with a poll.
+    while !sends.is_empty() {
+        sends.retain_mut(|(at, send)| !all[*at].poll_send(send).expect("the server takes it"));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    println!("taken");
+    wait();
+    ExitCode::SUCCESS
 }
 
 fn serve(role: &str, mut endpoint: Endpoint) {

@@ -123,6 +123,14 @@ fn a_stand_in_without_room_hears_of_those_that_give_up() {
     stand_in.failed(from[0], Code::TimedOut);
     let (sent, _first) = sending.join().expect("no panic");
     assert!(matches!(sent, Err(SendError::TimedOut(_))), "{sent:?}");
+    // A message of a user that is not admitted stays, too.
+    let mut users = Vec::new();
+    let found_any = stand_in.poll_admitted(false, &mut |user| {
+        users.push(user);
+        false
+    });
+    assert_eq!(found_any.expect("it is bound"), []);
+    assert!(!users.is_empty() && users.iter().all(|user| *user == m3ipc_sys::user_id()));
     // Now there is room.
     until("the second message comes", || {
         found = stand_in.poll().expect("it is bound");

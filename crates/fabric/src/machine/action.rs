@@ -16,6 +16,8 @@ pub struct Call {
     pub to: Address,
     /// The kind of the call.
     pub kind: CallKind,
+    /// The user of the caller, whose share the call counts against.
+    pub user: Option<u32>,
     /// The message.
     pub content: Content,
     /// The end of the time limit; `None` waits for ever.
@@ -29,6 +31,9 @@ pub enum CallRefusal {
     /// it is, and its sender can withdraw it there.
     #[error("too many calls wait for node {}; try again after Action::Room", .0.0)]
     Full(NodeId),
+    /// The user has its share of the calls with the node; as for [`CallRefusal::Full`].
+    #[error("the user has its share of calls with node {}; try again after Action::Room", .0.0)]
+    Share(NodeId),
     /// There is no session with the node.
     #[error("node {} cannot be reached; see `m3 node ls`", .0.0)]
     LinkDown(NodeId),

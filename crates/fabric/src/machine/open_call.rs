@@ -36,6 +36,7 @@ pub(super) struct OpenCall {
     pub from: EndpointId,
     pub to: Address,
     pub kind: CallKind,
+    pub user: Option<u32>,
     pub node: NodeId,
     pub state: State,
     /// The message, until it is sent.

@@ -11,13 +11,13 @@
 //!
 //! A call whose caller has its outcome may stay open: the peer's limit counts it until its end.
 
-use m3ipc_abi::Code;
+use m3ipc_abi::{Address, Code};
 
 use super::action::{Action, Call, CallRefusal};
 use super::open_call::{OpenCall, State};
 use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
-use crate::ids::{CallId, EndpointId, NodeId};
+use crate::ids::{CallId, EndpointId, NodeId, VmId};
 use crate::outcome::{Failure, Outcome};
 use crate::packet::{CallEnd, CallKind, Frame, PIECED_MAX_BYTES, StreamKind, content_of};
 
@@ -28,13 +28,17 @@ impl Machine {
     /// [`CallRefusal`]: the message is surely not delivered.
     pub fn call(&mut self, now_ns: u64, call: Call) -> Result<CallId, CallRefusal> {
         self.advance(now_ns);
-        let Call { from, to, kind, content, limit_ns } = call;
+        let Call { from, to, kind, user, content, limit_ns } = call;
         let node = self.reachable(EndpointId::new(from.vm, to))?;
         if !self.living.contains_key(&from) {
             return Err(CallRefusal::NoEndpoint);
         }
         if content.long.len() > PIECED_MAX_BYTES {
             return Err(CallRefusal::TooLong(content.long.len()));
+        }
+        let is_shared = !self.own.planted.has(Fault::ShareIgnored);
+        if user.is_some_and(|user| is_shared && !self.admits(from.vm, to, user, &[])) {
+            return Err(CallRefusal::Share(node));
         }
         if !self.has_room(node, from.vm, content.long.len()) {
             return Err(CallRefusal::Full(node));
@@ -50,6 +54,7 @@ impl Machine {
             from,
             to,
             kind,
+            user,
             node,
             state: State::Waiting,
             content: Some(content),
@@ -61,8 +66,19 @@ impl Machine {
         self.outgoing.calls.insert(id, open);
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.waiting.entry(from.vm).or_default().push_back(id);
+            user.into_iter().for_each(|user| peer.shares.add(from.vm, user));
         }
         Ok(id)
+    }
+
+    /// Whether a user may begin another call with a remote endpoint, beside calls of these users
+    /// that begin before it. If not, [`Action::Room`] follows when it may.
+    pub fn admits(&mut self, vm: VmId, to: Address, user: u32, beside: &[u32]) -> bool {
+        let node = self.reachable(EndpointId::new(vm, to));
+        // Any other failure is for the call to find.
+        let Some(peer) = node.ok().and_then(|node| self.peers.get_mut(&node)) else { return true };
+        let most = peer.shared_calls(&self.own.settings.limits);
+        peer.shares.admits(vm, user, beside, most)
     }
 
     /// The caller wants its call back: a time limit or a signal. The call ends by
@@ -126,6 +142,15 @@ impl Machine {
         }
         if let Some(peer) = self.peers.get_mut(&call.node) {
             peer.streams.drop_outgoing((id, StreamKind::Call));
+            let node = call.node;
+            let is_told = !self.own.planted.has(Fault::ShareUntold);
+            if let Some(user) = call.user {
+                peer.shares.remove(call.from.vm, user);
+                let roomy = peer.shares.take_roomy(peer.shared_calls(&self.own.settings.limits));
+                self.actions.extend(
+                    roomy.into_iter().filter(|_| is_told).map(|vm| Action::Room { node, vm }),
+                );
+            }
         }
         if call.state == State::Answering {
             self.outgoing.answering.remove(&(call.from, call.to));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use m3ipc_abi::{Address, Slot};
 
 use super::delivery::Pair;
+use super::shares::{Most, Shares};
 use super::streams::Streams;
 use crate::faults::{Fault, Planted};
 use crate::ids::{CallId, DeliveryId, NodeId, VmId};
@@ -32,6 +33,8 @@ pub(super) struct Peer {
     incoming_of_vm: BTreeMap<VmId, u32>,
     /// The VMs of which a call or a notification was refused for lack of room.
     pub wants_room: BTreeSet<VmId>,
+    /// The open calls of local users.
+    pub shares: Shares,
     /// The living endpoints of the peer, as far as it has announced them: one for each slot.
     pub announced: BTreeMap<(VmId, Slot), Address>,
     /// Payloads that travel in pieces.
@@ -53,6 +56,7 @@ impl Peer {
             incoming: BTreeMap::new(),
             incoming_of_vm: BTreeMap::new(),
             wants_room: BTreeSet::new(),
+            shares: Shares::default(),
             announced: BTreeMap::new(),
             streams: Streams::default(),
             copied_last: false,
@@ -64,6 +68,7 @@ impl Peer {
         self.open.clear();
         self.announced.clear();
         self.notifications.clear();
+        self.shares = Shares::default();
         self.streams = Streams::default();
     }
 
@@ -108,6 +113,11 @@ impl Peer {
         if let Some(count) = self.open.get_mut(&vm) {
             *count = count.saturating_sub(1);
         }
+    }
+
+    /// The calls that users share: no more than this node would admit, whatever the peer does.
+    pub fn shared_calls(&self, limits: &crate::Limits) -> Most {
+        (self.admits.0.min(limits.calls), self.admits.1.min(limits.calls_of_vm))
     }
 
     /// Takes a call out of the queue.

@@ -209,7 +209,7 @@ fn a_long_message_that_has_not_left_is_not_delivered() {
     let mut content = Content::new(1);
     content.long = vec![1; LONG_MAX_BYTES + 1];
     let (from, to) = (EndpointId::of(1, 3), Address::new(1, 103));
-    let call = Call { from, to, kind: CallKind::Send, content, limit_ns: None };
+    let call = Call { from, to, kind: CallKind::Send, user: None, content, limit_ns: None };
     let call = machine.call(4 * MS, call).expect("accepted");
     assert!(matches!(frames(&mut machine)[..], [Frame::Call { .. }]));
     send_frame(&mut machine, 0, Frame::Took { call: CallId(9) }, &[]);

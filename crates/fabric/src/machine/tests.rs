@@ -207,6 +207,7 @@ fn a_call_that_waits_goes_back_at_once() {
         from: EndpointId::of(1, 3),
         to: Address::new(1, 103),
         kind: CallKind::Send,
+        user: None,
         content: Content::new(1),
         limit_ns: Some(5 * MS),
     };
@@ -258,12 +259,44 @@ fn a_source_that_was_not_announced_is_nobody() {
 
 fn call(vm: VmId) -> Call {
     let (from, to) = (EndpointId::of(vm, 3), Address::new(1, 103));
-    Call { from, to, kind: CallKind::Send, content: Content::new(1), limit_ns: None }
+    Call { from, to, kind: CallKind::Send, user: None, content: Content::new(1), limit_ns: None }
 }
 
 /// Calls of a VM until no more are accepted; their number.
 fn fill(machine: &mut Machine, vm: VmId) -> usize {
     (0..10_000).take_while(|_| machine.call(3 * MS, call(vm)).is_ok()).count()
+}
+
+#[test]
+fn no_user_holds_all_calls_of_a_vm() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, Hello { admits: (1024, 512), ..hello(1) });
+    actions(&mut machine);
+    let by = |user: u32| Call { user: Some(user), ..call(1) };
+    let held = |machine: &mut Machine, user: u32| {
+        let begun = (0..10_000).map_while(|_| machine.call(3 * MS, by(user)).ok());
+        begun.collect::<Vec<CallId>>()
+    };
+    let first = held(&mut machine, 1000);
+    assert_eq!(first.len(), 384, "three quarters of 512");
+    assert_eq!(machine.call(3 * MS, by(1000)), Err(CallRefusal::Share(PEER)));
+    let further = [1001, 1002, 1003, 1004, 1005, 1006].map(|it| held(&mut machine, it));
+    assert_eq!(further.each_ref().map(Vec::len), [96, 24, 6, 1, 1, 0]);
+    assert_eq!(rooms(&mut machine), [], "nothing has ended");
+    // An end makes room for those that hold little. The first user has more than its share now.
+    machine.withdraw(3 * MS, further[0][0]);
+    assert_eq!(rooms(&mut machine), [1]);
+    assert!(machine.admits(1, Address::new(1, 103), 1006, &[]));
+    assert!(!machine.admits(1, Address::new(1, 103), 1006, &[1007]), "another one takes it");
+    assert!(!machine.admits(1, Address::new(1, 103), 1000, &[]));
+    machine.withdraw(3 * MS, first[0]);
+    assert_eq!(rooms(&mut machine), [1], "of 1006 again");
+    // Deaths of callers give room back, too.
+    machine.died(3 * MS, EndpointId::of(1, 3));
+    assert!(machine.outgoing.calls.is_empty());
+    machine.bound(3 * MS, EndpointId::of(1, 3));
+    assert!(!rooms(&mut machine).is_empty(), "of each one that waits");
+    assert_eq!(held(&mut machine, 1000).len(), 384);
 }
 
 fn rooms(machine: &mut Machine) -> Vec<VmId> {

@@ -28,12 +28,11 @@ pub(crate) enum Found {
 }
 
 /// What a look of a stand-in is for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StandInLook {
-    /// Whether new messages are held; else they stay in their slots.
-    pub(crate) accepts: bool,
+pub(crate) struct StandInLook<'a> {
     /// Whether only those links are looked at that their peers have marked.
     pub(crate) only_marked: bool,
+    /// Whether a new message of this user is held; else it stays in its slot.
+    pub(crate) admits: &'a mut dyn FnMut(u32) -> bool,
 }
 
 /// A message that a stand-in has and has not ended.
@@ -66,7 +65,7 @@ impl Endpoint {
     pub(crate) fn poll_stand_in(
         &mut self,
         held: &mut HeldMessages,
-        look: StandInLook,
+        mut look: StandInLook<'_>,
     ) -> Result<Vec<Found>, Fail> {
         self.membership.check_bound()?;
         if self.claims.has_dropped() {
@@ -74,10 +73,10 @@ impl Endpoint {
         }
         self.begin_receive();
         self.trace.stamp(Moment::Looked);
-        let mut found = self.look_at_links(held, look)?;
+        let mut found = self.look_at_links(held, &mut look)?;
         if found.is_empty() && self.arm() {
-            let whole = StandInLook { only_marked: false, ..look };
-            found = self.look_at_links(held, whole)?;
+            look.only_marked = false;
+            found = self.look_at_links(held, &mut look)?;
         }
         self.leave_receive(found.is_empty());
         Ok(found)
@@ -119,7 +118,7 @@ impl Endpoint {
     fn look_at_links(
         &mut self,
         held: &mut HeldMessages,
-        StandInLook { accepts, only_marked }: StandInLook,
+        look: &mut StandInLook<'_>,
     ) -> Result<Vec<Found>, Fail> {
         let has_events = self.session.has_events() || self.session.control().has_queued_events();
         while self.session.has_events() {
@@ -131,14 +130,14 @@ impl Endpoint {
             ready_bitmap.drain(|index| indexes.push(index));
         }
         // A link that an event brought may have been marked before.
-        if !only_marked || has_events {
+        if !look.only_marked || has_events {
             indexes.clear();
             indexes.extend(self.peers.indexes());
             held.0.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
         }
         let mut found = Vec::new();
         for index in indexes {
-            self.look_at_link(index, held, accepts, &mut found);
+            self.look_at_link(index, held, look, &mut found);
         }
         Ok(found)
     }
@@ -147,7 +146,7 @@ impl Endpoint {
         &mut self,
         index: u32,
         held: &mut HeldMessages,
-        accepts: bool,
+        look: &mut StandInLook<'_>,
         found: &mut Vec<Found>,
     ) {
         // The index may come from shared memory.
@@ -170,9 +169,10 @@ impl Endpoint {
                 found.push(Found::GivenUp(from));
             }
         }
-        if accepts
-            && let Some(arrival) = peer.poll()
+        let user = peer.identity().uid;
+        if let Some(arrival) = peer.poll()
             && !self.is_answer(index, &arrival)
+            && (look.admits)(user)
         {
             // The sender gave an earlier message up: what the proxy says of it comes too late.
             if held.0.remove(&from.0).is_some_and(|held| !held.is_given_up) {

@@ -344,7 +344,7 @@ fn wish_of(order: CopyOrder) -> CopyWish {
 
 fn code_of(why: CallRefusal, is_write: bool) -> Code {
     match why {
-        CallRefusal::Full(_) => Code::Busy,
+        CallRefusal::Full(_) | CallRefusal::Share(_) => Code::Busy,
         CallRefusal::LinkDown(_) => Code::NotConn,
         CallRefusal::NoEndpoint if is_write => Code::DstDied,
         CallRefusal::NoEndpoint => Code::SrcDied,

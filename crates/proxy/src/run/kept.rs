@@ -28,7 +28,7 @@ impl Kept {
         let mut called = Vec::new();
         self.0.retain(|(stand_in, sender, call)| {
             let end = machine.call(now_ns, call.clone());
-            let is_full = matches!(end, Err(CallRefusal::Full(_)));
+            let is_full = matches!(end, Err(CallRefusal::Full(_) | CallRefusal::Share(_)));
             if !is_full {
                 called.push((*stand_in, *sender, end));
             }

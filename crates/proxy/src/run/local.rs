@@ -278,18 +278,21 @@ impl Local {
                 let Message { m_type, payload, .. } = message;
                 let content = Content { m_type, payload, long: bytes };
                 let sender = EndpointId::new(id.vm, from);
-                let call = Call { from: sender, to: id.address, kind, content, limit_ns: None };
+                let user = self.stand_ins.get(&id).and_then(|it| it.stand_in.user_of(from));
+                let (to, limit_ns) = (id.address, None);
+                let call = Call { from: sender, to, kind, user, content, limit_ns };
                 let mut called = machine.call(clock.now_ns(), call.clone());
                 if called == Err(CallRefusal::NoEndpoint) {
                     // The sender may be new.
                     self.read_events(machine, clock)?;
                     called = machine.call(clock.now_ns(), call.clone());
                 }
-                if matches!(called, Err(CallRefusal::Full(_)))
+                if matches!(called, Err(CallRefusal::Full(_) | CallRefusal::Share(_)))
                     && call.content.long.len() > m3ipc::LONG_MAX_BYTES
                     && let Some(entry) = self.stand_ins.get_mut(&id)
                 {
-                    entry.blocked = true;
+                    // The share of one user holds up no other one.
+                    entry.blocked |= matches!(called, Err(CallRefusal::Full(_)));
                     self.kept.add(id, from, call);
                     return Ok(());
                 }
@@ -340,6 +343,8 @@ impl Local {
                 entry.blocked = true;
                 return entry.stand_in.let_go(from);
             }
+            // It is found again when there is room. Meanwhile others are found beside it.
+            Err(CallRefusal::Share(_)) => return entry.stand_in.let_go(from),
             Err(CallRefusal::LinkDown(_)) => Code::NotConn,
             Err(CallRefusal::TooLong(_)) => Code::MsgSize,
             Err(CallRefusal::NoEndpoint | CallRefusal::Local) => Code::Endpoint,

@@ -184,10 +184,15 @@ impl Local {
             (entry.attention.has_rung, entry.attention.is_silent) = (false, is_silent);
             entry.stand_in.set_silent(is_silent);
             // A sender may give a message up that an earlier call holds.
-            let found = match (entry.blocked, only_marked) {
-                (true, _) => entry.stand_in.poll_without_messages(),
-                (false, true) => entry.stand_in.poll_marked(),
-                (false, false) => entry.stand_in.poll(),
+            let mut users = Vec::new();
+            let mut admits = |user| {
+                let admits = machine.admits(id.vm, id.address, user, &users);
+                users.extend(admits.then_some(user));
+                admits
+            };
+            let found = match entry.blocked {
+                true => entry.stand_in.poll_without_messages(),
+                false => entry.stand_in.poll_admitted(only_marked, &mut admits),
             };
             // A poll that finds nothing may have read the event that ends the stand-in.
             let stays = |found: &Vec<_>| !found.is_empty() || !entry.stand_in.has_left();

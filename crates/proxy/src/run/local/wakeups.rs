@@ -20,13 +20,15 @@ impl Local {
             return self.proxy.woken(number, Code::Endpoint.number());
         };
         let (kind, content) = (CallKind::Wakeup, Content::new(0));
-        let call = Call { from, to: Address(address), kind, content, limit_ns: None };
+        // The other proxy ends it at once, whatever its endpoint does.
+        let user = None;
+        let call = Call { from, to: Address(address), kind, user, content, limit_ns: None };
         let code = match machine.call(clock.now_ns(), call) {
             Ok(call) => {
                 self.wakeups.insert(call, number);
                 return Ok(());
             }
-            Err(CallRefusal::Full(_)) => Code::Busy,
+            Err(CallRefusal::Full(_) | CallRefusal::Share(_)) => Code::Busy,
             Err(CallRefusal::LinkDown(_)) => Code::NotConn,
             Err(CallRefusal::NoEndpoint | CallRefusal::Local | CallRefusal::TooLong(_)) => {
                 Code::Endpoint
