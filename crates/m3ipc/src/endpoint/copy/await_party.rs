@@ -1,4 +1,7 @@
 //! How a requester waits for a party that copies for itself.
+//!
+//! A party spins on a CPU of its own. A stand-in works behind other processes of this node, which
+//! need a CPU for the next chunk: the wait for it gives the CPU away between two polls.
 
 use super::side::Role;
 use crate::endpoint::Endpoint;
@@ -25,6 +28,7 @@ impl Endpoint {
     ) -> Result<T, Fail> {
         let mut since_ns = 0;
         let mut polls = 0_u32;
+        let is_far = self.is_stand_in(index);
         loop {
             let bounce_buffer = self
                 .peers
@@ -38,13 +42,15 @@ impl Endpoint {
                 return Ok(found);
             }
             polls = polls.wrapping_add(1);
-            if !polls.is_multiple_of(32) {
+            if is_far {
+                m3ipc_sys::yield_cpu();
+            } else if !polls.is_multiple_of(32) {
                 m3ipc_sys::relax();
                 continue;
             }
             let now_ns = m3ipc_sys::monotonic_ns();
             since_ns = if since_ns == 0 { now_ns } else { since_ns };
-            if now_ns - since_ns < POLL_NS && !self.shares_cpu_with(index) {
+            if now_ns - since_ns < POLL_NS && (is_far || !self.shares_cpu_with(index)) {
                 continue;
             }
             if let Some(found) =

@@ -106,6 +106,8 @@ impl Endpoint {
 
     fn serve_active(&mut self, index: u32) {
         let (mut polls, mut since_ns) = (0_u32, 0);
+        // As for a requester: see `super::await_party`.
+        let is_far = self.is_stand_in(index);
         loop {
             match self.step(index) {
                 Ok(Step::Copied) => {
@@ -114,14 +116,19 @@ impl Endpoint {
                 }
                 Ok(Step::Nothing) => {
                     polls += 1;
-                    if polls.is_multiple_of(POLLS_PER_CLOCK) {
+                    if is_far || polls.is_multiple_of(POLLS_PER_CLOCK) {
                         let now_ns = m3ipc_sys::monotonic_ns();
                         since_ns = if since_ns == 0 { now_ns } else { since_ns };
-                        if now_ns - since_ns > POLL_NS || self.shares_cpu_with(index) {
+                        let shares_cpu = !is_far && self.shares_cpu_with(index);
+                        if now_ns - since_ns > POLL_NS || shares_cpu {
                             return;
                         }
                     }
-                    m3ipc_sys::relax();
+                    if is_far {
+                        m3ipc_sys::yield_cpu();
+                    } else {
+                        m3ipc_sys::relax();
+                    }
                 }
                 Ok(Step::Ended(outcome)) => return self.end_command(index, outcome),
                 Err(RuleBroken) => {
