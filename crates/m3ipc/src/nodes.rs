@@ -427,10 +427,10 @@ impl StandIn {
         }
     }
 
-    /// The notification of a local endpoint that no poll has found yet. The proxy sends it on
-    /// before the answer of that endpoint, which came after it.
-    pub fn notified_by(&mut self, from: Address) -> Option<StandInEvent> {
-        self.endpoint.notified_by(from).map(StandInEvent::from)
+    /// The bits of a notification of a local endpoint that no poll has found yet: none are set in a
+    /// plain one. The proxy sends it on before the answer of that endpoint, which came after it.
+    pub fn notified_by(&mut self, from: Address) -> Option<u64> {
+        self.endpoint.notified_by(from)
     }
 
     /// Whether the receiver has taken a posted request.

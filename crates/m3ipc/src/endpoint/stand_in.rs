@@ -155,7 +155,7 @@ impl Endpoint {
         if peer.admission().is_closed() {
             return;
         }
-        found.extend(self.notified_by(from));
+        found.extend(self.notified_by(from).map(|bits| Found::Notified { from, bits }));
         let peer = self.peers.get_mut(index);
         if let Some(held) = held.0.get_mut(&from.0)
             && !held.is_given_up
@@ -180,18 +180,18 @@ impl Endpoint {
             }
             let message = self.hold(index, from, arrival, held);
             // Its sender may have notified meanwhile, before it sent: the order of the pair.
-            found.extend(self.notified_by(from));
+            found.extend(self.notified_by(from).map(|bits| Found::Notified { from, bits }));
             found.extend(message);
         }
     }
 
     /// The notification of a local endpoint that the proxy has not seen.
-    pub(crate) fn notified_by(&mut self, from: Address) -> Option<Found> {
+    pub(crate) fn notified_by(&mut self, from: Address) -> Option<u64> {
         let peer = self.peers.get(self.peers.find(from)?);
         if peer.admission().is_closed() || !peer.has_notification() {
             return None;
         }
-        Some(Found::Notified { from, bits: peer.link().take_notifications()? })
+        peer.link().take_notifications()
     }
 
     /// Whether a message answers the pending request to its sender, which takes it.

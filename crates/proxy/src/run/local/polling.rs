@@ -18,7 +18,7 @@ use super::super::network::Clock;
 use super::attention::Pass;
 use super::{Delivery, Entry, Local};
 use m3ipc::NodeError;
-use m3ipc::nodes::{Posted, PostedEnd, StandInEvent};
+use m3ipc::nodes::{Posted, PostedEnd};
 use m3ipc_fabric::{EndpointId, Machine};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -239,15 +239,12 @@ impl Local {
         for (number, delivery) in &mut entry.deliveries {
             let end = entry.stand_in.poll_posted(&mut delivery.posted);
             if end.is_some() {
-                // The receiver may have notified before it answered.
-                let kept = entry.notified.remove(&delivery.to).unwrap_or(0);
-                let new = match entry.stand_in.notified_by(delivery.to) {
-                    Some(StandInEvent::Notified { bits, .. }) => bits,
-                    _ => 0,
-                };
-                if kept | new != 0 {
+                // The receiver may have notified before it answered. No bit is set in a plain one.
+                let kept = entry.notified.remove(&delivery.to);
+                let new = entry.stand_in.notified_by(delivery.to);
+                if let Some(bits) = kept.into_iter().chain(new).reduce(|all, bits| all | bits) {
                     let source = EndpointId::new(id.vm, delivery.to);
-                    machine.notify_before_answer(clock.now_ns(), source, id.address, kept | new);
+                    machine.notify_before_answer(clock.now_ns(), source, id.address, bits);
                 }
             }
             match end {
