@@ -40,7 +40,7 @@ impl World {
         self.at(id).shares.refused.retain(|(of, it, _), _| (*of, *it) != (peer, vm));
     }
 
-    /// Whoever was refused and might call now has heard of it.
+    /// Each user that was refused and might call now has heard of the room.
     pub fn refused_ones_wait_for_room(&mut self, id: NodeId) -> Checked {
         let Node { machine, shares, .. } = self.at(id);
         for ((peer, vm, user), to) in &shares.refused {
