@@ -8,6 +8,8 @@ fn main() {
         ("zmq", "VERSION_ZMQ"),
         ("nng-sys", "VERSION_NNG"),
         ("ipc-channel", "VERSION_IPC_CHANNEL"),
+        ("tonic", "VERSION_TONIC"),
+        ("zbus", "VERSION_ZBUS"),
         ("zenoh", "VERSION_ZENOH"),
         ("tachyon-ipc", "VERSION_TACHYON"),
         ("shmem-ipc", "VERSION_SHMEM_IPC"),

@@ -87,7 +87,7 @@ pub struct CommonArgs {
     #[arg(long, value_name = "WORD")]
     pub only: Vec<String>,
     /// Measure other libraries in the same run, by the program m3-peers: iceoryx2, zeromq, nng,
-    /// ipc-channel, zenoh, tachyon, shmem-ipc
+    /// ipc-channel, grpc, dbus, zenoh, tachyon, shmem-ipc
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub with: Vec<String>,
     /// Interleaved rounds of each measurement [default: 7; 3 with --quick]

@@ -35,6 +35,10 @@ const BUILT: &[Library] = &[
     crate::nng::LIBRARY,
     #[cfg(feature = "ipc-channel")]
     crate::ipc_channel::LIBRARY,
+    #[cfg(feature = "grpc")]
+    crate::grpc::LIBRARY,
+    #[cfg(feature = "dbus")]
+    crate::dbus::LIBRARY,
     #[cfg(feature = "zenoh")]
     crate::zenoh::LIBRARY,
     #[cfg(feature = "tachyon")]

@@ -5,6 +5,10 @@
 
 mod library;
 
+#[cfg(feature = "dbus")]
+mod dbus;
+#[cfg(feature = "grpc")]
+mod grpc;
 #[cfg(feature = "iceoryx2")]
 mod iceoryx;
 #[cfg(feature = "ipc-channel")]
@@ -79,8 +83,22 @@ impl Drop for ServerFile {
     }
 }
 
+/// A runtime of one thread.
+#[cfg(any(feature = "dbus", feature = "grpc"))]
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().map_err(failed("a runtime"))
+}
+
 /// Waits until a file exists; the supervisor's watchdog limits the wait.
-#[cfg(any(feature = "ipc-channel", feature = "shmem-ipc", feature = "tachyon", feature = "zenoh"))]
+#[cfg(any(
+    feature = "dbus",
+    feature = "grpc",
+    feature = "ipc-channel",
+    feature = "shmem-ipc",
+    feature = "tachyon",
+    feature = "zenoh"
+))]
 fn await_file(path: &std::path::Path) {
     while !path.exists() {
         std::thread::sleep(std::time::Duration::from_millis(1));
