@@ -6,11 +6,36 @@
 #
 #   tests/sockets/run.sh [CASE...]        the last line is: N passed, N failed
 #
+# A run of all cases has TCP and Unix sockets side by side, each in a run of its own (KIND=tcp,
+# KIND=unix): most cases wait for a process, so one run leaves the CPUs idle.
+#
 # Needs `cargo build --release` (or what CARGO_TARGET_DIR and PROFILE name), and CC (else cc).
 # The script leaves neither files nor processes behind.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
+kinds=${KIND-tcp unix}
 . "$here/setup.sh"
+if [ $# -eq 0 ] && [ -z "${KIND-}" ]; then
+    for kind in $kinds; do
+        KIND=$kind "$here/run.sh" >"$work/$kind.log" 2>&1 &
+        started="$started $!"
+    done
+    for pid in $started; do wait "$pid"; done
+    started=
+    for kind in $kinds; do
+        sed '$d' "$work/$kind.log"
+        totals=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$work/$kind.log")
+        if [ -z "$totals" ]; then
+            tail -n 1 "$work/$kind.log"
+            totals='0 1'
+            echo "FAIL the run of $kind ended early"
+        fi
+        passed=$((passed + ${totals% *}))
+        failed=$((failed + ${totals#* }))
+    done
+    finish
+    exit
+fi
 limit=${LIMIT:-100}
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
@@ -251,14 +276,19 @@ for case in ${*:-$("$work/matrix" --list)}; do
     case $case in
     -*) ring=no case=${case#-} ;;
     esac
-    one tcp "$case" $ring
-    # Unix sockets have no urgent bytes of this kind.
-    [ "$case" = urgent ] || one unix "$case" $ring
+    for kind in $kinds; do
+        # Unix sockets have no urgent bytes of this kind.
+        [ "$kind $case" = "unix urgent" ] || one "$kind" "$case" $ring
+    done
 done
-[ $# -gt 0 ] || for kind in tcp unix; do inspect $kind; done
-[ $# -gt 0 ] || suites
-[ $# -gt 0 ] || for kind in tcp unix; do alone $kind; done
-for kind in $([ $# -gt 0 ] || echo tcp unix); do
+# Named cases are all of such a run.
+if [ $# -gt 0 ]; then
+    finish
+    exit
+fi
+for kind in $kinds; do
+    inspect "$kind"
+    alone "$kind"
     bulk $kind overflows 1
     bulk $kind fits 0
     bulk $kind mixed 0
@@ -266,16 +296,19 @@ for kind in $([ $# -gt 0 ] || echo tcp unix); do
     rest $kind stays 0
     leaves $kind rests 2
     leaves $kind stays 0
-done
-[ $# -gt 0 ] || frees_memory
-for kind in $([ $# -gt 0 ] || echo tcp unix); do
     for name in closes exits exited_server killed_client killed_server executes \
         executes_with_bytes forks passes killed_both; do
         lifetime "$kind" $name
     done
 done
 printf "$rings" >"$work/crowd.policy"
-for count in $([ $# -gt 0 ] || echo 1000 10000); do
-    for kind in tcp unix; do crowd $kind $count; done
+for kind in $kinds; do
+    for count in 1000 10000; do crowd "$kind" $count; done
 done
+case $kinds in
+*unix*)
+    suites
+    frees_memory
+    ;;
+esac
 finish

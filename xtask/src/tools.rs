@@ -14,18 +14,21 @@ use crate::error::Error;
 struct Tool {
     program: &'static str,
     version: &'static str,
+    /// Its features in place of the default ones, if any are named.
+    features: Option<&'static str>,
     /// Only `--full` needs it.
     full: bool,
 }
 
 const fn tool(program: &'static str, version: &'static str) -> Tool {
-    Tool { program, version, full: false }
+    Tool { program, version, features: None, full: false }
 }
 
 const TOOLS: &[Tool] = &[
-    tool("cargo-nextest", "0.9.151"),
+    // No update of itself, and no server of pages: neither is used here, and both build for long.
+    Tool { features: Some("default-no-update"), ..tool("cargo-nextest", "0.9.151") },
     tool("cargo-machete", "0.9.2"),
-    tool("mdbook", "0.5.4"),
+    Tool { features: Some("search"), ..tool("mdbook", "0.5.4") },
     Tool { full: true, ..tool("cargo-fuzz", "0.13.2") },
 ];
 
@@ -62,6 +65,9 @@ pub fn run(args: &Args) -> Result<(), Error> {
 fn install(tool: &Tool) -> Result<bool, Error> {
     let mut cargo = Command::new("cargo");
     cargo.args(["install", "--locked", "--version", tool.version, tool.program]);
+    if let Some(features) = tool.features {
+        cargo.args(["--no-default-features", "--features", features]);
+    }
     // The tools are built with their own settings, not with those of this run.
     cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS").stdin(Stdio::null());
     // Each tool works for seconds. Optimising it would take minutes of every first run.

@@ -4,7 +4,7 @@
 
 mod fixture;
 
-use fixture::{Ended, Fixture, Running, send_signal};
+use fixture::{CLOSE, Ended, Fixture, Running, send_signal};
 use m3ipc_sys::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -99,7 +99,7 @@ fn the_end_of_a_vm_does_not_wait_for_a_daemon_that_is_stopped_meanwhile() {
 }
 
 fn with_few_files(fixture: &Fixture, words: &str) -> Ended {
-    let line = format!("ulimit -n 12; exec {} {words}", env!("CARGO_BIN_EXE_m3"));
+    let line = format!("{CLOSE}ulimit -n 12; exec {} {words}", env!("CARGO_BIN_EXE_m3"));
     let mut command = Command::new("sh");
     command.args(["-c", &line]).env("M3_RUNTIME_DIR", fixture.directory());
     let output = command.env_remove("M3_DAEMON").output().unwrap();

@@ -33,17 +33,8 @@ const BUILD: &str = "cargo build --release --manifest-path lab/peers/Cargo.toml 
                      M3_PEERS";
 
 /// The known libraries.
-pub const LIBRARIES: [&str; 9] = [
-    "iceoryx2",
-    "zeromq",
-    "nng",
-    "ipc-channel",
-    "grpc",
-    "dbus",
-    "zenoh",
-    "tachyon",
-    "shmem-ipc",
-];
+pub const LIBRARIES: [&str; 9] =
+    ["iceoryx2", "zeromq", "nng", "ipc-channel", "grpc", "dbus", "zenoh", "tachyon", "shmem-ipc"];
 
 /// A driver's answer about one library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

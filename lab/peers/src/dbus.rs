@@ -75,7 +75,7 @@ impl Bus {
         daemon.args(["--pdeathsig", "KILL", "taskset", "--cpu-list", "0-1023"]);
         daemon.args(["dbus-daemon", "--session", "--nofork", "--nopidfile", "--nosyslog"]);
         daemon.arg(format!("--address=unix:path={}", socket.0.display()));
-        daemon.stdin(Stdio::null()).stdout(Stdio::null());
+        daemon.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let daemon = daemon.spawn().map_err(failed("start setpriv (package util-linux)"))?;
         let mut bus = Self { daemon, socket };
         while !bus.socket.0.exists() {

@@ -40,7 +40,8 @@ pub struct Schedule<'a> {
 impl<'a> Schedule<'a> {
     /// A schedule of these steps; their output goes to `logs`.
     pub fn new(workspace: &'a Workspace, logs: PathBuf, steps: Vec<&'a Step>) -> Self {
-        let slots = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(4));
+        // One more than CPUs: some steps wait for processes or for the network.
+        let slots = thread::available_parallelism().map_or(1, |cpus| cpus.get() + 1).min(4);
         let (running, ended) = (Vec::new(), Vec::new());
         Self { workspace, logs, slots, waiting: steps, running, ended }
     }
