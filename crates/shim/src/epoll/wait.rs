@@ -106,24 +106,26 @@ impl<'a> EpollWait<'a> {
         }
         // The kernel's events and those of rings take turns in filling the list, as in `gather`.
         let rings_first = self.set.rings_first.swap(false, Ordering::Relaxed);
+        let mut ask = |list: &mut EventList<'a>| match list.is_full() {
+            true => Found::None,
+            false => found_now(real(list, Sleep::Now, None)),
+        };
+        let mut asked = Found::None;
         if rings_first {
             self.report_rings(due.as_ref());
+        } else {
+            asked = ask(&mut self.list);
         }
         let first = self.list.len();
-        let asked = match self.list.is_full() {
-            true => Found::None,
-            false => found_now(real(&mut self.list, Sleep::Now, None)),
-        };
-        if !rings_first {
-            let of_kernel = self.list.len();
+        if rings_first {
+            asked = ask(&mut self.list);
+        } else {
             self.report_rings(due.as_ref());
-            if of_kernel > 0 && self.list.len() == of_kernel {
+            if first > 0 && self.list.len() == first {
                 self.set.rings_first.store(self.list.is_full(), Ordering::Relaxed);
             }
-            self.list.merge(of_kernel);
-        } else {
-            self.list.merge(first);
         }
+        self.list.merge(first);
         match (self.list.is_empty(), asked) {
             (false, _) => Waited::Ready(self.list.len()),
             (true, Found::Failed) => Waited::Real(-1),
