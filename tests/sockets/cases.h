@@ -6,7 +6,7 @@ BOTH(fork);
 BOTH(passed); BOTH(stdio); BOTH(range); BOTH(threads); BOTH(readers); BOTH(handler);
 BOTH(cancelled);
 BOTH(killed_sender); BOTH(killed_receiver); BOTH(killed_asleep); BOTH(killed_streaming);
-BOTH(refused_pointers); BOTH(select_words); BOTH(kept_errno);
+BOTH(refused_pointers); BOTH(edge_pointers); BOTH(select_words); BOTH(kept_errno);
 #define WATCHES(name) void two_##name(void)
 WATCHES(pending_level); WATCHES(pending_edge); WATCHES(pending_modified); WATCHES(pending_moved);
 WATCHES(pending_asked);
@@ -77,7 +77,7 @@ const struct made cases[] = {
     CASE(level), CASE(edge), CASE(edge_late), CASE(oneshot),
     { "nested", one_oneshot, two_nested, 0 },
     CASE(poll), CASE(serve), CASE(dup), CASE(fork),
-    CASE(refused_pointers), CASE(select_words), CASE(kept_errno),
+    CASE(refused_pointers), CASE(edge_pointers), CASE(select_words), CASE(kept_errno),
     { "exec", one_exec, two_exec, 0 },
     { "exec_number", one_exec_number, two_exec, 0 },
     { "vfork", one_vfork, two_exec, 0 },

@@ -76,6 +76,45 @@ void two_refused_pointers(void)
     allow_next();
 }
 
+/* Some bytes go through the ring, and those behind them through the kernel. */
+void one_edge_pointers(void)
+{
+    int pipes[2];
+    warm(fd, 1);
+    fill(bytes, 164, 1);
+    if (pipe(pipes) != 0)
+        quit("pipe");
+    await_next();
+    DO(write(fd, bytes, 64));
+    DO(write(pipes[1], bytes + 64, 100));
+    DO(splice(pipes[0], NULL, fd, NULL, 100, 0));
+    allow_next();
+    await_next();
+}
+
+/* The room of a receive ends between them. A kernel with one piece receives none of it. */
+void two_edge_pointers(void)
+{
+    static const int flags[] = { 0, MSG_PEEK, MSG_WAITALL };
+    long come = 0;
+    map_pages();
+    warm(fd, 0);
+    allow_next();
+    until_bytes(fd, 164);
+    await_next();
+    for (int i = 0; i < 3 && come == 0; i++) {
+        long now = recv(fd, bad - 64, 164, flags[(i + 1) % 3]);
+        if (now != 64 && (now != -1 || errno != EFAULT))
+            say("a receive at the edge: %ld, errno %d", now, errno);
+        if (now > 0 && flags[(i + 1) % 3] != MSG_PEEK)
+            come = now;
+    }
+    memcpy(bytes, bad - 64, come);
+    say("all: %d", come + recv(fd, bytes + come, 164 - come, MSG_WAITALL) == 164);
+    say("sum %lu", sum(bytes, 164));
+    allow_next();
+}
+
 /* A set of select as the last word of the page. */
 static unsigned long *last_word(int at, int stream)
 {
