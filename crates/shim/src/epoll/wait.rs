@@ -314,6 +314,10 @@ impl<'a> EpollWait<'a> {
             if part.is_cut {
                 held.hold_all();
             }
+            if limits::are_on() {
+                self.set.end_sleep(counted, self.use_number);
+                return self.sleep_limited(parts.rest(), held, real);
+            }
             let got = real(&mut self.list, part.sleep, held.mask_before());
             let goes_on = got == 0 && part.is_cut;
             if goes_on && !limits::are_on() && !self.is_closed() {
@@ -324,7 +328,7 @@ impl<'a> EpollWait<'a> {
                 return Waited::Real(got);
             }
             if limits::are_on() {
-                return self.sleep_limited(parts.left_ns(), held.mask_before(), real);
+                return self.sleep_limited(parts.rest(), held, real);
             }
             self.remove_self_wake(0);
             if !self.is_closed() && self.set.has_marks(self.set.poller()) {
@@ -338,11 +342,11 @@ impl<'a> EpollWait<'a> {
     }
 
     /// The rest of a sleep whose process has limited its system calls meanwhile: marks that are
-    /// there, or the program's own call.
+    /// there, or the program's own call, with the program's own mask.
     fn sleep_limited(
         &mut self,
-        left_ns: Option<u64>,
-        mask: Option<&sigset_t>,
+        rest: Sleep,
+        held: &mut HeldSignals,
         real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
         if self.list.is_empty() && !self.is_closed() {
@@ -350,8 +354,9 @@ impl<'a> EpollWait<'a> {
             self.report_rings(due.as_ref());
         }
         if self.list.is_empty() {
-            let rest = left_ns.map_or(Sleep::AsGiven, Sleep::of_ns);
-            return Waited::Real(real(&mut self.list, rest, mask));
+            // A wait with the mask of before would be another system call than the program's.
+            held.release();
+            return Waited::Real(real(&mut self.list, rest, None));
         }
         Waited::Ready(self.list.len())
     }
