@@ -430,6 +430,21 @@ void two_limit_vectors(void)
     say("%.5s", room);
 }
 
+static void limit_rings(void)
+{
+    static const int others[] = { SYS_madvise, SYS_sendmsg, SYS_recvmsg, SYS_eventfd2 };
+    forbid(others, 4, 0);
+}
+
+void two_limit_refused(void)
+{
+    int set = set_with_bytes(limit_rings);
+    refused_limits(set);
+    WAIT(set, -1);
+    GET(read(fd, bytes, 100));
+    refused_limits(set);
+}
+
 /* Another thread limits the process while this one sleeps in a wait, with looks at many rings. */
 void two_limit_asleep(void)
 {
