@@ -6,7 +6,8 @@ BOTH(fork);
 BOTH(passed); BOTH(stdio); BOTH(range); BOTH(threads); BOTH(readers); BOTH(handler);
 BOTH(cancelled);
 BOTH(killed_sender); BOTH(killed_receiver); BOTH(killed_asleep); BOTH(killed_streaming);
-BOTH(refused_pointers); BOTH(select_words); BOTH(kept_errno);
+BOTH(refused_pointers); BOTH(edge_pointers); BOTH(select_words); BOTH(kept_errno);
+void two_refused_limits(void), two_limit_refused(void), two_limit_asleep(void);
 #define WATCHES(name) void two_##name(void)
 WATCHES(pending_level); WATCHES(pending_edge); WATCHES(pending_modified); WATCHES(pending_moved);
 WATCHES(pending_asked);
@@ -77,7 +78,8 @@ const struct made cases[] = {
     CASE(level), CASE(edge), CASE(edge_late), CASE(oneshot),
     { "nested", one_oneshot, two_nested, 0 },
     CASE(poll), CASE(serve), CASE(dup), CASE(fork),
-    CASE(refused_pointers), CASE(select_words), CASE(kept_errno),
+    CASE(refused_pointers), CASE(edge_pointers), CASE(select_words), CASE(kept_errno),
+    WATCH(refused_limits),
     { "exec", one_exec, two_exec, 0 },
     { "exec_number", one_exec_number, two_exec, 0 },
     { "vfork", one_vfork, two_exec, 0 },
@@ -98,7 +100,7 @@ const struct made cases[] = {
     { "limit_own", one_limit_own, two_limit_own, 1 },
     CASE(limit_vfork), CASE(limit_locked),
     WATCH(limit_fork), WATCH(limit_polls), WATCH(limit_others),
-    WATCH(limit_vectors),
+    WATCH(limit_vectors), WATCH(limit_refused), WATCH(limit_asleep),
     { "limit_exec", one_limit_exec, two_exec, 0 },
     CASE(room), CASE(room_all), CASE(room_reset), CASE(room_signal), CASE(words),
     CASE(passed), CASE(stdio), CASE(range), CASE(threads), CASE(readers), CASE(handler),

@@ -285,34 +285,40 @@ void two_limit_vfork(void)
     DO(read(fd, bytes, 10));
 }
 
+/* Forbids some calls. */
+static void forbid(const int *calls, int count, unsigned flags)
+{
+    struct sock_fprog filter
+        = filter_of(calls, count, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    DO(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    DO(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &filter));
+}
+
 /* Forbids the calls that the library makes for a ring. fork, the log and waits are allowed. */
 static void limit_library(void)
 {
     static const int others[] = { SYS_madvise, SYS_kill, SYS_getsockopt, SYS_setsockopt,
         SYS_sendmsg, SYS_recvmsg, SYS_recvfrom, SYS_ppoll, SYS_eventfd2, SYS_fcntl,
         SYS_readlinkat, SYS_openat, SYS_rt_sigprocmask, SYS_sched_yield };
-    struct sock_fprog filter
-        = filter_of(others, 14, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
-    DO(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-    DO(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter));
+    forbid(others, 14, 0);
 }
 
 /* Lets the other side write to an event loop that is awake, then limits the process. */
-static int set_with_bytes(void)
+static int set_with_bytes(void (*limits)(void))
 {
     int set = idle_set(EPOLLIN);
     /* The other side does nothing after the write that this side could learn from the kernel, so
      * the bytes have no wakeup byte. */
     far_later(0, 0, "0123456789");
     until_bytes(fd, 10);
-    limit_library();
+    limits();
     return set;
 }
 
 /* A child by fork of a process that has limited itself waits in its parent's event loop. */
 void two_limit_fork(void)
 {
-    int set = set_with_bytes();
+    int set = set_with_bytes(limit_library);
     CHILD {
         WAIT(set, -1);
         GET(read(fd, bytes, 4));
@@ -330,7 +336,7 @@ void two_limit_fork(void)
 void two_limit_polls(void)
 {
     fd_set reads;
-    int set = set_with_bytes(), late = epoll_create1(0);
+    int set = set_with_bytes(limit_library), late = epoll_create1(0);
     struct pollfd both[2] = { { set, POLLIN, 0 }, { fd, POLLIN, 0 } };
     DO(poll(both, 2, -1));
     say("%#x %#x", both[0].revents, both[1].revents);
@@ -377,7 +383,7 @@ void two_limit_others(void)
     sigaction(SIGUSR2, &(struct sigaction) { .sa_handler = handle }, NULL);
     sigprocmask(SIG_BLOCK, &one, NULL);
     raise(SIGUSR2);
-    int set = set_with_bytes();
+    int set = set_with_bytes(limit_library);
     close(closed);
     watch(set, EPOLL_CTL_ADD, pipes[0], EPOLLIN, 2);
     for (int i = 0; i < 2; i++) {
@@ -415,11 +421,49 @@ void two_limit_vectors(void)
     static char room[16];
     parts[700] = (struct iovec) { room, 4 };
     parts[701] = (struct iovec) { room + 4, 12 };
-    set_with_bytes();
+    set_with_bytes(limit_library);
     DO(readv(fd, parts + 700, 2));
     say("%.10s", room);
     far_write(0, "later");
     DO(poll(&(struct pollfd) { fd, POLLIN, 0 }, 1, -1));
     DO(readv(fd, parts + 700, 2));
     say("%.5s", room);
+}
+
+static void limit_rings(void)
+{
+    static const int others[] = { SYS_madvise, SYS_sendmsg, SYS_recvmsg, SYS_eventfd2 };
+    forbid(others, 4, 0);
+}
+
+void two_limit_refused(void)
+{
+    int set = set_with_bytes(limit_rings);
+    refused_limits(set);
+    WAIT(set, -1);
+    GET(read(fd, bytes, 100));
+    refused_limits(set);
+}
+
+/* Another thread limits the process while this one sleeps in a wait, with looks at many rings. */
+void two_limit_asleep(void)
+{
+    static const int others[] = { SYS_epoll_pwait };
+    struct sleeper one;
+    mesh(24);
+    int set = epoll_create1(0);
+    for (int i = 1; i <= 24; i++)
+        watch(set, EPOLL_CTL_ADD, ends[i], EPOLLIN, i);
+    for (int i = 1; i <= 24; i++) {
+        far_write(i, "light");
+        WAIT(set, 30000);
+        GET(recv(ends[i], bytes, 5, MSG_WAITALL));
+        WAIT(set, 0);
+    }
+    begin(&one, set, act_wait);
+    forbid(others, 1, SECCOMP_FILTER_FLAG_TSYNC);
+    usleep(400000);
+    far_write(3, "asleep");
+    finish(&one, "wait");
+    GET(recv(ends[3], bytes, 6, MSG_WAITALL));
 }

@@ -59,6 +59,8 @@ extern int to_other[2], from_other[2];
 /* Waits until `count` bytes can be received, or until poll reports one of `events`. */
 void until_bytes(int stream, int count);
 short until_ready(int stream, short events);
+/* Waits on the stream with limits and masks that the kernel refuses, whatever is ready. */
+void refused_limits(int set);
 /* Waits until the other side has received this side's bytes. */
 void until_taken(int stream);
 /* Bytes that depend on their position. */

@@ -1,6 +1,8 @@
 /* Cases: addresses that are not the program's, sets of select of their least size, and errno. */
-#include "matrix.h"
+#include "sets.h"
+#include <limits.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 /* Two pages, of which the program can use the first alone. */
 static char *page, *bad;
@@ -73,6 +75,107 @@ void two_refused_pointers(void)
     refused_on(fd);
     allow_next();
     GET(recv(fd, bytes, 5, MSG_WAITALL));
+    allow_next();
+}
+
+void refused_limits(int set)
+{
+    struct timespec over = { 0, 1000000000 }, before = { -1, 0 };
+    struct timeval negative = { 0, -1 };
+    struct pollfd one = { fd, POLLIN, 0 };
+    struct epoll_event event;
+    volatile int many = INT_MAX;
+    sigset_t none;
+    struct { const void *at; size_t bytes; } mask = { &none, 7 };
+    fd_set reads;
+    sigemptyset(&none);
+    FD_ZERO(&reads);
+    FD_SET(fd, &reads);
+    DO(ppoll(&one, 1, &over, NULL));
+    DO(ppoll(&one, 1, &before, &none));
+    DO(pselect(fd + 1, &reads, NULL, NULL, &over, NULL));
+    DO(pselect(fd + 1, &reads, NULL, NULL, &before, &none));
+    DO(select(fd + 1, &reads, NULL, NULL, &negative));
+    DO(epoll_pwait2(set, &event, 1, &over, NULL));
+    DO(epoll_pwait2(set, &event, 1, &before, &none));
+    DO(epoll_wait(set, &event, 0, 0));
+    DO(epoll_wait(set, &event, many, 0));
+    DO(syscall(SYS_ppoll, &one, 1, &over, NULL, 8));
+    DO(syscall(SYS_ppoll, &one, 1, NULL, &none, 7));
+    DO(syscall(SYS_pselect6, fd + 1, &reads, NULL, NULL, &over, NULL));
+    DO(syscall(SYS_pselect6, fd + 1, &reads, NULL, NULL, NULL, &mask));
+    DO(syscall(SYS_epoll_pwait, set, &event, 1, 0, &none, 7));
+    DO(syscall(SYS_epoll_pwait2, set, &event, 1, NULL, &none, 7));
+    say("events %#x, reads %d", one.revents, FD_ISSET(fd, &reads) != 0);
+}
+
+/* Bytes that have no wakeup byte lie in the ring. */
+void two_refused_limits(void)
+{
+    struct timeval over = { 0, 1000001 };
+    struct pollfd one = { fd, POLLIN, 0 };
+    struct epoll_event event;
+    fd_set reads;
+    int set = idle_set(EPOLLIN);
+    map_pages();
+    far_later(0, 0, "0123456789");
+    until_bytes(fd, 10);
+    refused_limits(set);
+    FD_ZERO(&reads);
+    FD_SET(fd, &reads);
+    DO(ppoll(&one, 1, NULL, (void *)bad));
+    DO(pselect(fd + 1, &reads, NULL, NULL, NULL, (void *)bad));
+    DO(epoll_pwait(set, &event, 1, 0, (void *)bad));
+    DO(epoll_pwait2(set, &event, 1, NULL, (void *)bad));
+    WAIT(set, 0);
+    GET(read(fd, bytes, 100));
+    refused_limits(set);
+    /* Microseconds above a second are a time. */
+    DO(select(fd + 1, &reads, NULL, NULL, &over));
+    say("left %ld.%06ld, reads %d", (long)over.tv_sec, (long)over.tv_usec, FD_ISSET(fd, &reads));
+    far_write_here(0, "more");
+    FD_SET(fd, &reads);
+    over = (struct timeval) { 0, 1000001 };
+    DO(select(fd + 1, &reads, NULL, NULL, &over));
+    GET(read(fd, bytes, 100));
+}
+
+/* Some bytes go through the ring, and those behind them through the kernel. */
+void one_edge_pointers(void)
+{
+    int pipes[2];
+    warm(fd, 1);
+    fill(bytes, 164, 1);
+    if (pipe(pipes) != 0)
+        quit("pipe");
+    await_next();
+    DO(write(fd, bytes, 64));
+    DO(write(pipes[1], bytes + 64, 100));
+    DO(splice(pipes[0], NULL, fd, NULL, 100, 0));
+    allow_next();
+    await_next();
+}
+
+/* The room of a receive ends between them. A kernel with one piece receives none of it. */
+void two_edge_pointers(void)
+{
+    static const int flags[] = { 0, MSG_PEEK, MSG_WAITALL };
+    long come = 0;
+    map_pages();
+    warm(fd, 0);
+    allow_next();
+    until_bytes(fd, 164);
+    await_next();
+    for (int i = 0; i < 3 && come == 0; i++) {
+        long now = recv(fd, bad - 64, 164, flags[(i + 1) % 3]);
+        if (now != 64 && (now != -1 || errno != EFAULT))
+            say("a receive at the edge: %ld, errno %d", now, errno);
+        if (now > 0 && flags[(i + 1) % 3] != MSG_PEEK)
+            come = now;
+    }
+    memcpy(bytes, bad - 64, come);
+    say("all: %d", come + recv(fd, bytes + come, 164 - come, MSG_WAITALL) == 164);
+    say("sum %lu", sum(bytes, 164));
     allow_next();
 }
 

@@ -1,19 +1,30 @@
 #!/usr/bin/env python3
 """Rates of programs natively, natively once more, and under `m3 sock run`, with servers that stay.
 
-    tests/sockets/rates.py [--busy] [--rounds N] [--seconds S] [--library NAME=FILE]... CASE...
+    tests/sockets/rates.py [--busy] [--pin] [--rounds N] [--seconds S] [--bound SHARE]
+                           [--library NAME=FILE]... CASE...
 
-Each mode has servers of its own, which start once. A round runs the client of each mode for S
-seconds, in an order that turns. A line of a mode has the ratio of the medians to the first native
-mode, the least and the greatest ratio of a round, the ratio of the CPU time for each request, and
-the bytes through rings. The line `native` is the noise of the case: where it is far from 1, the
-other lines mean nothing.
+Each mode has servers of its own, which start once. A round starts the client of each mode. Then the
+modes take turns of 50 ms: all clients but one are stopped (SIGSTOP), until each had S
+seconds. So the machine has the same speed for all of them. `--pin` keeps servers on the first CPU,
+and clients on the others.
+
+The base of a round is the mean of its two native counts. A line has the median of the rounds'
+ratios to the base, the least and the greatest ratio, the ratio of the CPU time for each request,
+and the bytes through rings. The line `native again` compares the second native count with the
+first. Its `noise` says how far the median of such ratios may be from 1: it is the wider end of the
+range that has 95 of 100 medians of resampled rounds. `others` is the share of the CPUs that other
+programs and the host took. The verdict is `not judged here` where the noise is above the bound
+(0.05). Else it is `holds` or, for a median ratio below 1 - bound, `slower`.
 
 `--library` compares files of libm3sock.so. Needs `cargo build --release`, and the programs of the
 case. `--busy` adds a busy loop for each CPU.
 """
 import argparse
+import json
+import math
 import os
+import random
 import re
 import shutil
 import signal
@@ -51,37 +62,80 @@ backend b
 """
 WRK = "wrk -t1 -c10 -d{whole} %s http://127.0.0.1:{port}/index.html"
 REDIS = "redis-server --port {port} --save '' --appendonly no --dir {dir}"
-REDIS_RATE = r"([0-9.]+) requests per second"
-WRK_RATE = r"Requests/sec:\s+([0-9.]+)"
+REDIS_CLIENT = "redis-benchmark -p {port} -n 1000000000 %s"
 NGINX_START = "nginx -c {dir}/nginx.conf -e {dir}/errors -p {dir}"
 FETCH = (
-    "for n in $(seq {count}); do curl -sS --max-time 60 -o /dev/null "
-    "http://127.0.0.1:{port}/big || exit 1; done"
+    "while :; do curl -sS --max-time 60 -o /dev/null http://127.0.0.1:{port}/big || exit 1; "
+    "echo fetched; done"
 )
 PGBENCH = "pgbench -S -n -c %d -T {whole} -h 127.0.0.1 -p {port} -U bench postgres"
 POSTGRES = "postgres -D {dir}/data -p {port} -k {dir} -c fsync=off -c listen_addresses=127.0.0.1"
-# Name: servers, client, expression of the rate (None: requests of a fixed count by time).
+
+
+def of_wrk(_mode, text):
+    return int(re.search(r"(\d+) requests in", text)[1])
+
+
+def of_pgbench(_mode, text):
+    return int(re.search(r"actually processed: (\d+)", text)[1])
+
+
+def of_iperf3(_mode, text):
+    return json.loads(text)["end"]["sum_received"]["bytes"]
+
+
+def of_curl(_mode, text):
+    return text.count("fetched")
+
+
+def asked(mode, question, expression):
+    with socket.create_connection(("127.0.0.1", mode.values["port"])) as connection:
+        connection.sendall(question)
+        text = b""
+        while not re.search(expression, text):
+            text += connection.recv(65536)
+        return int(re.search(expression, text)[1])
+
+
+def of_redis(mode, _text):
+    return asked(mode, b"INFO stats\r\n", rb"total_commands_processed:(\d+)\r")
+
+
+def of_memcached(_mode, text):
+    return int(re.search(r"Ops: (\d+)", text)[1])
+
+
+# Name: servers, client, count of its requests.
 CASES = {
-    "redis-1": ([REDIS], "redis-benchmark -p {port} -t get -c 1 -n {n1}", REDIS_RATE),
-    "redis-50": ([REDIS], "redis-benchmark -p {port} -t get -c 50 -n {n50}", REDIS_RATE),
-    "nginx": ([NGINX_START], WRK % "", WRK_RATE),
-    "close": ([NGINX_START], WRK % "-H 'Connection: close'", WRK_RATE),
-    "haproxy": ([NGINX_START, "haproxy -db -f {dir}/haproxy.cfg"], WRK % "", WRK_RATE),
+    "redis-1": ([REDIS], REDIS_CLIENT % "-t get -c 1", of_redis),
+    "redis-50": ([REDIS], REDIS_CLIENT % "-t get -c 50", of_redis),
+    "redis-big": ([REDIS], REDIS_CLIENT % "-t set -d 65536 -c 4", of_redis),
+    "nginx": ([NGINX_START], WRK % "", of_wrk),
+    "close": ([NGINX_START], WRK % "-H 'Connection: close'", of_wrk),
+    "haproxy": ([NGINX_START, "haproxy -db -f {dir}/haproxy.cfg"], WRK % "", of_wrk),
     "memcached": (
         ["memcached -l 127.0.0.1 -p {port} -u nobody"],
-        "memcslap --servers=127.0.0.1:{port} --concurrency=4 --execute-number={n4} --test=set",
-        None,
+        "memcaslap -s 127.0.0.1:{port} -c 4 -T 1 -t {whole}s",
+        of_memcached,
     ),
-    "pgbench-1": ([POSTGRES], PGBENCH % 1, r"tps = ([0-9.]+)"),
-    "pgbench-8": ([POSTGRES], PGBENCH % 8, r"tps = ([0-9.]+)"),
+    "pgbench-1": ([POSTGRES], PGBENCH % 1, of_pgbench),
+    "pgbench-8": ([POSTGRES], PGBENCH % 8, of_pgbench),
     "iperf3": (
-        ["iperf3 -s -B 127.0.0.1 -p {port}"],
-        "iperf3 -c 127.0.0.1 -p {port} -t {whole} -f m",
-        r"([0-9.]+) Mbits/sec\s+receiver",
+        ["iperf3 -s -B 127.0.0.1 -p {port}"], "iperf3 -c 127.0.0.1 -p {port} -t {whole} -J",
+        of_iperf3,
     ),
-    "curl": ([NGINX_START], FETCH, None),
+    "curl": ([NGINX_START], FETCH, of_curl),
 }
+# Counts of clients that have no end of their own.
+ENDLESS = (of_redis, of_curl)
+# Counts of the server, which go on from round to round.
+GROWING = (of_redis,)
+SLICE_S = 0.05
+# Each client begins alone.
+FIRST_S = 0.2
 TICK = os.sysconf("SC_CLK_TCK")
+# Resampled medians of the noise of a row.
+SAMPLES = 2000
 
 
 def free_port():
@@ -97,35 +151,36 @@ def user_of(case):
 class Mode:
     """Servers of a mode, and runs of its client."""
 
-    def __init__(self, name, case, library, seconds):
+    def __init__(self, name, case, library, options):
         self.name, self.case, self.library = name, case, library
-        self.rates, self.cpu = [], []
+        self.rates, self.cpu, self.running, self.used = [], [], None, 0
+        cpus = sorted(os.sched_getaffinity(0))
+        # The CPUs of the servers, and those of the clients.
+        self.cpus = (cpus[:1], cpus[1:]) if options.pin and len(cpus) > 1 else (cpus, cpus)
         self.dir = tempfile.mkdtemp(prefix="m3-rates-")
         self.user = user_of(case)
         if self.user:
             os.chown(self.dir, self.user, self.user)
-        self.values = {
-            "dir": self.dir, "port": free_port(), "port2": free_port(),
-            "whole": max(1, round(seconds)), "n1": int(12000 * seconds), "n4": int(8000 * seconds),
-            "n50": int(50000 * seconds), "count": max(1, int(12 * seconds)),
-        }
+        self.values = {"dir": self.dir, "port": free_port(), "port2": free_port()}
+        self.values["whole"] = options.whole
         self.count = 0
         self.write_files()
-        servers, self.client, self.expression = CASES[case]
+        servers, self.client, self.requests = CASES[case]
         if case.startswith("pgbench"):
-            self.run(self.start("initdb -D {dir}/data -A trust -U bench -N", False))
-        self.servers = [self.start(line, True) for line in servers]
+            self.run(self.start("initdb -D {dir}/data -A trust -U bench -N", False, 0))
+        self.servers = [self.start(line, True, 0) for line in servers]
         self.await_server()
         if case.startswith("pgbench"):
             init = "pgbench -q -i -h 127.0.0.1 -p {port} -U bench postgres"
-            self.run(self.start(init, False))
+            self.run(self.start(init, False, 1))
 
     def fill(self, text):
         return re.sub(r"\{(\w+)\}", lambda found: str(self.values[found[1]]), text)
 
     def write_files(self):
         port = "{port2}" if self.case == "haproxy" else "{port}"
-        workers = 1 if self.case == "haproxy" else 2
+        # Two workers on one CPU share the connections in another way in each round.
+        workers = 1 if self.case == "haproxy" or len(self.cpus[0]) == 1 else 2
         files = {
             "nginx.conf": NGINX % (workers, port), "haproxy.cfg": HAPROXY,
             "index.html": "a page of a few bytes, as many servers send it\n",
@@ -135,10 +190,10 @@ class Mode:
                 file.write(self.fill(text))
         if self.case == "curl":
             with open(os.path.join(self.dir, "big"), "wb") as file:
-                file.write(os.urandom(1 << 20) * 32)
+                file.write(os.urandom(1 << 20) * 8)
 
-    def start(self, line, shared):
-        words = ["sh", "-c", "exec " + self.fill(line) if "for " not in line else self.fill(line)]
+    def start(self, line, shared, side, output=subprocess.PIPE):
+        words = ["sh", "-c", "exec " + self.fill(line) if "while " not in line else self.fill(line)]
         environment = dict(os.environ)
         if shared and self.library:
             environment["M3_SOCK_LIBRARY"] = self.library
@@ -147,8 +202,9 @@ class Mode:
             counters = f"{self.dir}/{self.count}.counters"
             words = [f"{BUILT}/m3", "sock", "run", "--counters", counters, "--", *words]
         return subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.dir, user=self.user,
+            words, stdout=output, stderr=subprocess.STDOUT, cwd=self.dir, user=self.user,
             env=environment, start_new_session=True, text=True, stdin=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, self.cpus[side]),
         )
 
     @staticmethod
@@ -168,9 +224,10 @@ class Mode:
                 time.sleep(0.05)
         sys.exit(f"error: the server of {self.case} does not listen")
 
-    def server_cpu(self):
-        """CPU time of the sessions of the servers, in seconds."""
-        sessions = {str(server.pid) for server in self.servers}
+    @staticmethod
+    def cpu_of(sessions):
+        """CPU time of the sessions of some processes, in seconds."""
+        sessions = {str(process.pid) for process in sessions}
         ticks = 0
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -182,20 +239,41 @@ class Mode:
                 ticks += sum(int(field) for field in fields[11:15])
         return ticks / TICK
 
-    def round(self):
-        before, own = self.server_cpu(), os.times()
-        start = time.monotonic()
-        text = self.run(self.start(self.client, True))
-        took, after = time.monotonic() - start, os.times()
-        rate = 1 / took
-        if self.expression:
-            found = re.findall(self.expression, text.replace("\r", "\n"))
-            if not found:
-                sys.exit(f"error: no rate: {text[-400:]}")
-            rate = float(found[-1])
-        cpu = self.server_cpu() - before + after[2] + after[3] - own[2] - own[3]
-        self.rates.append(rate)
-        self.cpu.append(cpu / took / rate)
+    def begin(self):
+        """Starts the client, which runs for a while and stops."""
+        self.before = self.requests(self, "") if self.requests in GROWING else 0
+        self.cpu_before = self.cpu_of(self.servers)
+        with open(f"{self.dir}/client", "w", encoding="utf-8") as output:
+            self.running = self.start(self.client, True, 1, output)
+        time.sleep(FIRST_S)
+        os.killpg(self.running.pid, signal.SIGSTOP)
+
+    def turn(self):
+        os.killpg(self.running.pid, signal.SIGCONT)
+        time.sleep(SLICE_S)
+        os.killpg(self.running.pid, signal.SIGSTOP)
+
+    def finish(self, seconds):
+        """Ends the client, whose time is over."""
+        client_cpu = self.cpu_of([self.running])
+        is_endless = self.requests in ENDLESS
+        if self.requests in GROWING:
+            count = self.requests(self, "") - self.before
+        os.killpg(self.running.pid, signal.SIGKILL if is_endless else signal.SIGCONT)
+        code = self.running.wait()
+        self.running = None
+        # The processes of a server that served this client end, too: then their time counts.
+        time.sleep(FIRST_S)
+        with open(f"{self.dir}/client", encoding="utf-8") as output:
+            text = output.read()
+        if code != (-signal.SIGKILL if is_endless else 0):
+            sys.exit(f"error: {self.client} ended with {code}: {text[-400:]}")
+        if self.requests not in GROWING:
+            count = self.requests(self, text)
+        self.rates.append(count / seconds)
+        used = self.cpu_of(self.servers) - self.cpu_before + client_cpu
+        self.used += used
+        self.cpu.append(used / max(count, 1))
 
     def ring_bytes(self):
         total = 0
@@ -208,6 +286,9 @@ class Mode:
         return total
 
     def end(self):
+        if self.running:
+            os.killpg(self.running.pid, signal.SIGKILL)
+            self.running.wait()
         for server in self.servers:
             for number in (signal.SIGTERM, signal.SIGKILL):
                 try:
@@ -228,29 +309,71 @@ def median(values):
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
+def cpu_busy():
+    """CPU time of all programs, and time that the host took, in seconds."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / TICK
+
+
+def noise(ratios):
+    """How far the median of such ratios may be from 1."""
+    source = random.Random(1)
+    medians = sorted(median(source.choices(ratios, k=len(ratios))) for _ in range(SAMPLES))
+    cut = SAMPLES // 40
+    return max(1 - medians[cut], medians[-1 - cut] - 1)
+
+
+def verdict(ratio, row_noise, bound):
+    if row_noise > bound:
+        return "not judged here"
+    return "holds" if ratio >= 1 - bound else "slower"
+
+
+def report(case, options, modes, others):
+    first, second, *_libraries = modes
+    base = [(one + two) / 2 for one, two in zip(first.rates, second.rates)]
+    base_cpu = [(one + two) / 2 for one, two in zip(first.cpu, second.cpu)]
+    again = [two / one for one, two in zip(first.rates, second.rates)]
+    row_noise = noise(again)
+    for mode in modes[1:]:
+        is_native = mode is second
+        ratios = again if is_native else [rate / of for rate, of in zip(mode.rates, base)]
+        cpu = median([one / of for one, of in zip(mode.cpu, first.cpu if is_native else base_cpu)])
+        says = verdict(median(ratios), row_noise, options.bound)
+        says = f"noise {row_noise:.3f}, others {others:.0%}" if is_native else says
+        print(
+            f"{case:10} {'busy' if options.busy else 'idle'} {mode.name:14} {median(ratios):5.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f}) CPU {cpu:5.2f} "
+            f"rate {median(mode.rates):10.2f} rings {mode.ring_bytes()} {says}",
+            flush=True,
+        )
+
+
 def measure(case, options, libraries):
     names = [("native", None), ("native again", None), *libraries]
     modes, loops = [], []
     try:
-        modes.extend(Mode(name, case, library, options.seconds) for name, library in names)
+        modes.extend(Mode(name, case, library, options) for name, library in names)
         if options.busy:
             for cpu in os.sched_getaffinity(0):
                 code = f"import os\nos.sched_setaffinity(0, [{cpu}])\nwhile 1: 0"
-                loops.append(subprocess.Popen([sys.executable, "-c", code]))
-        for turn in range(options.rounds):
-            for at in range(len(modes)):
-                modes[(at + turn) % len(modes)].round()
-        native = modes[0]
-        for mode in modes:
-            ratios = [rate / base for rate, base in zip(mode.rates, native.rates)]
-            rate = median(mode.rates) / median(native.rates)
-            cpu = median(mode.cpu) / median(native.cpu)
-            print(
-                f"{case:10} {'busy' if options.busy else 'idle'} {mode.name:14} {rate:5.2f} "
-                f"({min(ratios):.2f} to {max(ratios):.2f}) median of rounds {median(ratios):5.2f} "
-                f"CPU {cpu:5.2f} rate {median(mode.rates):10.2f} rings {mode.ring_bytes()}",
-                flush=True,
-            )
+                loops.append(subprocess.Popen([sys.executable, "-c", code], start_new_session=True))
+        turns = round(options.seconds / SLICE_S)
+        began, busy = time.monotonic(), cpu_busy()
+        for first in range(options.rounds):
+            start = time.monotonic()
+            for mode in modes:
+                mode.begin()
+            for turn in range(turns):
+                for at in range(len(modes)):
+                    modes[(at + turn + first) % len(modes)].turn()
+            time.sleep(max(0, start + len(modes) * FIRST_S + options.whole - time.monotonic()))
+            for mode in modes:
+                mode.finish(FIRST_S + turns * SLICE_S)
+        took = (time.monotonic() - began) * os.cpu_count()
+        own = sum(mode.used for mode in modes) + sum(Mode.cpu_of([loop]) for loop in loops)
+        report(case, options, modes, (cpu_busy() - busy - own) / took)
     finally:
         for loop in loops:
             loop.kill()
@@ -262,8 +385,10 @@ def measure(case, options, libraries):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--busy", action="store_true")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--pin", action="store_true")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--bound", type=float, default=0.05)
     parser.add_argument("--library", action="append", default=[], metavar="NAME=FILE")
     parser.add_argument("cases", nargs="+", choices=CASES, metavar="CASE")
     options = parser.parse_args()
@@ -271,6 +396,9 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_ignored: sys.exit(143))
     libraries = [tuple(one.split("=", 1)) for one in options.library]
     libraries = libraries or [("m3 sock run", os.path.join(BUILT, "libm3sock.so"))]
+    modes = 2 + len(libraries)
+    # The clients run for whole seconds, and must not end within their last turn.
+    options.whole = math.ceil(0.5 + modes * (1.1 * options.seconds + FIRST_S))
     for postgres in ("/usr/lib/postgresql/15/bin", "/usr/lib/postgresql/17/bin"):
         os.environ["PATH"] += ":" + postgres
     for case in options.cases:

@@ -131,9 +131,14 @@ fn spin_then_wait<T>(
         Ok(0) => {}
         answer => return ready(answer),
     }
-    let held = signals::hold();
+    let mut held = signals::hold();
     if let Some(found) = spin_and_ask(target, has_bytes, ask) {
         return Waited::Ready(found);
+    }
+    if limits::are_on() {
+        // Another thread limited the process meanwhile: the call is the program's own.
+        held.release();
+        return Waited::Real(real(target, RealWait::AsGiven));
     }
     Waited::Real(real(target, RealWait::AfterSpin(held.mask_before())))
 }

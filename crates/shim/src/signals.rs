@@ -92,11 +92,18 @@ impl HeldSignals {
     }
 }
 
+impl HeldSignals {
+    /// Lets the signals in.
+    pub fn release(&mut self) {
+        if let Some(before) = self.0.take() {
+            signal::set_mask(&before);
+        }
+    }
+}
+
 impl Drop for HeldSignals {
     fn drop(&mut self) {
-        if let Some(before) = &self.0 {
-            signal::set_mask(before);
-        }
+        self.release();
     }
 }
 

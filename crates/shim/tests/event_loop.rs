@@ -418,21 +418,20 @@ fn a_wait_takes_nothing_of_the_set_that_follows_its_own() {
     std::mem::forget(events);
 }
 
-/// Another thread limits the system calls of the process during a sleep.
+/// Another thread limits the system calls of the process during a sleep. A part of a sleep has a
+/// mask; the program's own call has none.
 #[test]
 fn a_wait_whose_process_limits_its_calls_makes_the_programs_own_call() {
     let _home = begin();
     let events = EventLoop::new(1);
     grow(&events);
     let mut sleeps = Vec::new();
-    let (_data, waited) = events.wait(-1, |_list, sleep, _mask| {
-        sleeps.push(sleep);
+    let (_data, waited) = events.wait(-1, |_list, sleep, mask| {
+        sleeps.push((sleep, mask.is_some()));
         limits::set(true);
         0
     });
     limits::set(false);
-    assert_eq!(
-        (sleeps, waited),
-        (vec![Sleep::Milliseconds(1000), Sleep::AsGiven], Waited::Real(0))
-    );
+    let wanted = vec![(Sleep::Milliseconds(1000), true), (Sleep::AsGiven, false)];
+    assert_eq!((sleeps, waited), (wanted, Waited::Real(0)));
 }

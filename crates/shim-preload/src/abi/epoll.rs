@@ -7,7 +7,7 @@
 
 use super::errno;
 use super::many::nanoseconds;
-use super::ready::mask_now;
+use super::ready::{is_mask, mask_now};
 use crate::next;
 use core::ffi::{c_int, c_long};
 use core::mem::MaybeUninit;
@@ -61,11 +61,11 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
 /// # Safety
 /// `events` is null or points to `count` events, which epoll_wait(2) may write for `'a`.
 unsafe fn list<'a>(events: *mut epoll_event, count: c_int) -> Option<EventList<'a>> {
-    let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
+    // As in the kernel (`EP_MAX_EVENTS`).
+    let most = c_int::MAX.unsigned_abs() as usize / size_of::<epoll_event>();
+    let count = usize::try_from(count).ok().filter(|count| (1..=most).contains(count))?;
     // Of the rest the program may have less than it says: only events that came are written.
-    let is_slice =
-        is_readable(events, 1) && count <= isize::MAX.unsigned_abs() / size_of::<epoll_event>();
-    is_slice.then(|| {
+    is_readable(events, 1).then(|| {
         let events = events.cast::<MaybeUninit<epoll_event>>();
         // SAFETY: the caller promises `count` events, which need not be initialised.
         EventList::new(unsafe { core::slice::from_raw_parts_mut(events, count) })
@@ -81,23 +81,23 @@ enum Limit {
 }
 
 impl Limit {
-    /// The limit in nanoseconds; an error where its time is not readable.
+    /// The limit in nanoseconds; an error where the kernel must refuse its time.
     ///
     /// # Safety
     /// A time is null or points to a time, as epoll_pwait2(2) demands.
-    unsafe fn ns(self) -> Result<Option<u64>, Unreadable> {
+    unsafe fn ns(self) -> Result<Option<u64>, Refused> {
         match self {
             Self::Milliseconds(ms) => Ok(u64::try_from(ms).ok().map(|ms| ms * 1_000_000)),
             Self::Time(time) if time.is_null() => Ok(None),
-            Self::Time(time) if !is_readable(time, 1) => Err(Unreadable),
+            Self::Time(time) if !is_readable(time, 1) => Err(Refused),
             // SAFETY: readable, and the caller promises a time.
-            Self::Time(time) => Ok(Some(nanoseconds(unsafe { &*time }).unwrap_or(u64::MAX))),
+            Self::Time(time) => nanoseconds(unsafe { &*time }).map(Some).ok_or(Refused),
         }
     }
 }
 
-/// An address that the kernel must refuse.
-struct Unreadable;
+/// A time that the kernel must refuse.
+struct Refused;
 
 /// Waits on a set of ours. `real` is the program's own call into this room, with this time and the
 /// mask to sleep with.
@@ -114,6 +114,9 @@ unsafe fn wait(
 ) -> c_int {
     let as_given = || real(events, count, Sleep::AsGiven, mask);
     let Some(set) = set_of_wait(set_fd) else { return as_given() };
+    if !is_mask(mask) {
+        return as_given();
+    }
     // SAFETY: the caller promises the limit.
     let Ok(limit_ns) = (unsafe { limit.ns() }) else { return as_given() };
     // SAFETY: the caller promises the events.

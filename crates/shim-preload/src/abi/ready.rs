@@ -38,14 +38,42 @@ pub(super) unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut
     is_slice.then(|| unsafe { core::slice::from_raw_parts_mut(fds, count) })
 }
 
-/// Whether a wait with this timeout may sleep. A timeout that cannot be read is the kernel's to
-/// refuse, at once.
+/// The time limit of a wait.
+pub(super) enum TimeLimit {
+    /// The wait may sleep.
+    Sleeps,
+    /// The limit is 0.
+    None,
+    /// The kernel must refuse the call, whatever is ready.
+    Refused,
+}
+
+/// The time limit and the mask of a wait.
 ///
 /// # Safety
-/// `timeout` is null or points to a time, as ppoll(2) and pselect(2) demand.
-pub(super) unsafe fn may_sleep(timeout: *const timespec) -> bool {
+/// Each is null, or points to a time or a mask, as ppoll(2) and pselect(2) demand.
+pub(super) unsafe fn limit_of(timeout: *const timespec, mask: *const sigset_t) -> TimeLimit {
+    if !is_mask(mask) {
+        return TimeLimit::Refused;
+    }
+    if timeout.is_null() {
+        return TimeLimit::Sleeps;
+    }
+    if !is_readable(timeout, 1) {
+        return TimeLimit::Refused;
+    }
     // SAFETY: readable, and the caller promises the rest.
-    timeout.is_null() || is_readable(timeout, 1) && nanoseconds(unsafe { &*timeout }) != Some(0)
+    match nanoseconds(unsafe { &*timeout }) {
+        None => TimeLimit::Refused,
+        Some(0) => TimeLimit::None,
+        Some(_) => TimeLimit::Sleeps,
+    }
+}
+
+/// Whether the kernel takes this mask of a wait.
+pub(super) fn is_mask(mask: *const sigset_t) -> bool {
+    // The kernel reads a word alone, of the C library's longer set.
+    mask.is_null() || is_readable(mask.cast::<u64>(), 1)
 }
 
 pub(super) fn address<T>(value: Option<&T>) -> *const T {
@@ -125,7 +153,11 @@ pub unsafe extern "C-unwind" fn ppoll(
         return unsafe { next::ppoll(fds, count, timeout, mask) };
     };
     // SAFETY: null, or valid by the contract of ppoll(2).
-    let may_sleep = unsafe { may_sleep(timeout) };
+    let may_sleep = match unsafe { limit_of(timeout, mask) } {
+        // SAFETY: as above.
+        TimeLimit::Refused => return unsafe { next::ppoll(fds, count, timeout, mask) },
+        limit => matches!(limit, TimeLimit::Sleeps),
+    };
     finish(poll_sockets(list, may_sleep, |fds, wait| {
         let (timeout, mask) = match wait {
             RealWait::AfterSpin(before) if mask.is_null() => (timeout, address(before)),
@@ -222,12 +254,13 @@ pub(super) unsafe fn write_back(copies: &SelectSets, sets: [*mut fd_set; 3]) {
     }
 }
 
-/// The time of a select, and its length in nanoseconds: `None` where the kernel must refuse or
-/// normalise it.
-fn time_of(time: &timeval) -> (timespec, Option<u64>) {
-    let time =
-        timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_usec.checked_mul(1000).unwrap_or(-1) };
-    (time, nanoseconds(&time))
+/// The time of a select with its microseconds below a second, as the kernel takes it, and its
+/// length in nanoseconds; `None` where the kernel must refuse it.
+fn time_of(time: &timeval) -> Option<(timespec, u64)> {
+    let seconds = time.tv_sec.checked_add(time.tv_usec / 1_000_000).unwrap_or(i64::MAX);
+    let is_positive = time.tv_sec >= 0 && time.tv_usec >= 0;
+    let time = timespec { tv_sec: seconds, tv_nsec: time.tv_usec % 1_000_000 * 1000 };
+    nanoseconds(&time).filter(|_ns| is_positive).map(|ns| (time, ns))
 }
 
 #[unsafe(no_mangle)]
@@ -244,21 +277,26 @@ pub unsafe extern "C-unwind" fn select(
         // SAFETY: as above.
         return unsafe { next::select(count, read, write, except, timeout) };
     };
-    if !timeout.is_null() && !is_readable(timeout, 1) {
+    let as_given = || {
         // SAFETY: as above.
-        return unsafe { next::select(count, read, write, except, timeout) };
+        unsafe { next::select(count, read, write, except, timeout) }
+    };
+    if !timeout.is_null() && !is_readable(timeout, 1) {
+        return as_given();
     }
     // SAFETY: null, or readable and valid by the contract of select(2).
-    let given = unsafe { timeout.as_ref() }.map(time_of);
-    let (given, limit_ns) = given.unzip();
-    let may_sleep = !matches!(limit_ns, Some(None | Some(0)));
+    let (given, limit_ns) = match unsafe { timeout.as_ref() }.map(time_of) {
+        None => (None, None),
+        Some(Some((time, ns))) => (Some(time), Some(ns)),
+        Some(None) => return as_given(),
+    };
+    let may_sleep = limit_ns != Some(0);
     let start_ns = monotonic_ns();
     let mut is_real = false;
     let waited = select_sockets(&mut copies, may_sleep, |copies, wait| match wait {
         RealWait::AsGiven => {
             is_real = true;
-            // SAFETY: the arguments are the program's.
-            unsafe { next::select(count, read, write, except, timeout) }
+            as_given()
         }
         RealWait::AfterSpin(mask) => {
             let time = address(given.as_ref());
@@ -279,7 +317,7 @@ pub unsafe extern "C-unwind" fn select(
     // Linux reports the time that is left.
     let took_ns = monotonic_ns().saturating_sub(start_ns);
     let left = |limit_ns| time_left_ns(limit_ns, took_ns, waited == Waited::Real(0));
-    if let (Some(left_ns), false) = (limit_ns.flatten().and_then(left), is_real) {
+    if let (Some(left_ns), false) = (limit_ns.and_then(left), is_real) {
         let part = |ns: u64| c_long::try_from(ns).unwrap_or(c_long::MAX);
         // SAFETY: a limit exists only for a timeout that is not null.
         unsafe {
@@ -319,7 +357,10 @@ pub unsafe extern "C-unwind" fn pselect(
     // SAFETY: the program keeps the contract of pselect(2).
     let Some(mut copies) = (unsafe { copies(count, sets) }) else { return real(mask) };
     // SAFETY: null, or valid by the contract of pselect(2).
-    let may_sleep = unsafe { may_sleep(timeout) };
+    let may_sleep = match unsafe { limit_of(timeout, mask) } {
+        TimeLimit::Refused => return real(mask),
+        limit => matches!(limit, TimeLimit::Sleeps),
+    };
     let waited = select_sockets(&mut copies, may_sleep, |copies, wait| match wait {
         RealWait::AfterSpin(before) if mask.is_null() => real(address(before)),
         RealWait::Now => {

@@ -7,7 +7,8 @@
 
 use super::errno;
 use super::ready::{
-    NO_TIME, address, copies, finish, list, mask_now, may_sleep, set_addresses, write_back,
+    NO_TIME, TimeLimit, address, copies, finish, limit_of, list, mask_now, set_addresses,
+    write_back,
 };
 use core::ffi::{c_int, c_long};
 use libc::{fd_set, nfds_t, sigset_t};
@@ -16,7 +17,7 @@ use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::readiness::{RealWait, Waited, poll as poll_sockets, select as select_sockets};
 
 /// Bytes of the kernel's signal set.
-const MASK_BYTES: usize = 8;
+pub(super) const MASK_BYTES: usize = 8;
 
 fn at<T>(word: usize) -> *mut T {
     core::ptr::with_exposed_provenance_mut(word)
@@ -39,14 +40,19 @@ unsafe fn real(number: c_long, words: [usize; 6]) -> c_int {
 /// # Safety
 /// The words are those of the call.
 pub unsafe fn ppoll(words: [usize; 6]) -> c_int {
-    let [fds, count, timeout, mask, ..] = words;
+    let [fds, count, timeout, mask, mask_bytes, _] = words;
     // SAFETY: the program keeps the contract of ppoll(2).
     let Some(list) = (unsafe { list(at(fds), count as nfds_t) }) else {
         // SAFETY: as above.
         return unsafe { real(libc::SYS_ppoll, words) };
     };
     // SAFETY: as above.
-    let may_sleep = unsafe { may_sleep(at(timeout)) };
+    let limit = unsafe { limit_of(at(timeout), at(mask)) };
+    if matches!(limit, TimeLimit::Refused) || mask != 0 && mask_bytes != MASK_BYTES {
+        // SAFETY: as above.
+        return unsafe { real(libc::SYS_ppoll, words) };
+    }
+    let may_sleep = matches!(limit, TimeLimit::Sleeps);
     finish(poll_sockets(list, may_sleep, |_list, wait| {
         // The kernel's call writes the time that is left.
         let mut no_time = NO_TIME;
@@ -85,7 +91,12 @@ pub unsafe fn pselect6(words: [usize; 6]) -> c_int {
     // SAFETY: null, or readable.
     let given = unsafe { sized.as_ref() }.copied().unwrap_or([0; 2]);
     // SAFETY: the program keeps the contract of pselect6(2).
-    let may_sleep = unsafe { may_sleep(at(timeout)) };
+    let limit = unsafe { limit_of(at(timeout), at(given[0])) };
+    if matches!(limit, TimeLimit::Refused) || given[0] != 0 && given[1] != MASK_BYTES {
+        // SAFETY: as above.
+        return unsafe { real(libc::SYS_pselect6, words) };
+    }
+    let may_sleep = matches!(limit, TimeLimit::Sleeps);
     let waited = select_sockets(&mut copies, may_sleep, |copies, wait| {
         let (mut own, mut words, mut no_time) = (given, words, NO_TIME);
         if let RealWait::Now = wait {

@@ -6,6 +6,7 @@
 #![allow(non_upper_case_globals, reason = "the numbers' own names")]
 
 use super::errno;
+use super::ready_by_number::MASK_BYTES;
 use super::{
     epoll, exec, lifecycle, limits, many, message, option, process, ready, ready_by_number, signal,
     stream,
@@ -155,6 +156,10 @@ unsafe extern "C-unwind" fn by_name(
             SYS_pwritev2 => long(stream::pwritev2(int(a), pointer(b), int(c), offset(d), int(f))),
             SYS_pselect6 => ready_by_number::pselect6([a, b, c, d, e, f]).into(),
             SYS_ppoll => ready_by_number::ppoll([a, b, c, d, e, f]).into(),
+            // The hooks have no size of the mask.
+            SYS_epoll_pwait | SYS_epoll_pwait2 if e != 0 && f != MASK_BYTES => {
+                by_kernel(number, [a, b, c, d, e, f])
+            }
             SYS_exit_group => process::_exit(int(a)),
             SYS_sendfile => long(many::sendfile(int(a), int(b), pointer(c), d)),
             SYS_splice => long(many::splice(int(a), pointer(b), int(c), pointer(d), e, uint(f))),

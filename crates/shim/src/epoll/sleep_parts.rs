@@ -133,8 +133,17 @@ impl SleepParts {
         None
     }
 
+    /// A sleep for the rest of the program's time limit, without parts.
+    pub(super) fn rest(&self) -> Sleep {
+        // A clock of 0 is that of a sleep which has not begun, or has no limit.
+        match self.left_ns() {
+            Some(left_ns) if self.start_ns != 0 => Sleep::of_ns(left_ns),
+            _ => Sleep::AsGiven,
+        }
+    }
+
     /// The rest of the program's time limit.
-    pub(super) fn left_ns(&self) -> Option<u64> {
+    fn left_ns(&self) -> Option<u64> {
         let limit_ns = self.limit_ns?;
         Some(limit_ns.saturating_sub(monotonic_ns().saturating_sub(self.start_ns)))
     }

@@ -106,24 +106,26 @@ impl<'a> EpollWait<'a> {
         }
         // The kernel's events and those of rings take turns in filling the list, as in `gather`.
         let rings_first = self.set.rings_first.swap(false, Ordering::Relaxed);
+        let mut ask = |list: &mut EventList<'a>| match list.is_full() {
+            true => Found::None,
+            false => found_now(real(list, Sleep::Now, None)),
+        };
+        let mut asked = Found::None;
         if rings_first {
             self.report_rings(due.as_ref());
+        } else {
+            asked = ask(&mut self.list);
         }
         let first = self.list.len();
-        let asked = match self.list.is_full() {
-            true => Found::None,
-            false => found_now(real(&mut self.list, Sleep::Now, None)),
-        };
-        if !rings_first {
-            let of_kernel = self.list.len();
+        if rings_first {
+            asked = ask(&mut self.list);
+        } else {
             self.report_rings(due.as_ref());
-            if of_kernel > 0 && self.list.len() == of_kernel {
+            if first > 0 && self.list.len() == first {
                 self.set.rings_first.store(self.list.is_full(), Ordering::Relaxed);
             }
-            self.list.merge(of_kernel);
-        } else {
-            self.list.merge(first);
         }
+        self.list.merge(first);
         match (self.list.is_empty(), asked) {
             (false, _) => Waited::Ready(self.list.len()),
             (true, Found::Failed) => Waited::Real(-1),
@@ -312,6 +314,10 @@ impl<'a> EpollWait<'a> {
             if part.is_cut {
                 held.hold_all();
             }
+            if limits::are_on() {
+                self.set.end_sleep(counted, self.use_number);
+                return self.sleep_limited(parts.rest(), held, real);
+            }
             let got = real(&mut self.list, part.sleep, held.mask_before());
             let goes_on = got == 0 && part.is_cut;
             if goes_on && !limits::are_on() && !self.is_closed() {
@@ -322,7 +328,7 @@ impl<'a> EpollWait<'a> {
                 return Waited::Real(got);
             }
             if limits::are_on() {
-                return self.sleep_limited(parts.left_ns(), held.mask_before(), real);
+                return self.sleep_limited(parts.rest(), held, real);
             }
             self.remove_self_wake(0);
             if !self.is_closed() && self.set.has_marks(self.set.poller()) {
@@ -336,11 +342,11 @@ impl<'a> EpollWait<'a> {
     }
 
     /// The rest of a sleep whose process has limited its system calls meanwhile: marks that are
-    /// there, or the program's own call.
+    /// there, or the program's own call, with the program's own mask.
     fn sleep_limited(
         &mut self,
-        left_ns: Option<u64>,
-        mask: Option<&sigset_t>,
+        rest: Sleep,
+        held: &mut HeldSignals,
         real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
         if self.list.is_empty() && !self.is_closed() {
@@ -348,8 +354,9 @@ impl<'a> EpollWait<'a> {
             self.report_rings(due.as_ref());
         }
         if self.list.is_empty() {
-            let rest = left_ns.map_or(Sleep::AsGiven, Sleep::of_ns);
-            return Waited::Real(real(&mut self.list, rest, mask));
+            // A wait with the mask of before would be another system call than the program's.
+            held.release();
+            return Waited::Real(real(&mut self.list, rest, None));
         }
         Waited::Ready(self.list.len())
     }

@@ -101,6 +101,8 @@ pub fn attempt(
         match pulled {
             Pulled::Some if !port.wants_all() || port.left() == 0 => return Ok(Attempt::Done(got)),
             Pulled::End => return Ok(Attempt::Done(got)),
+            // The program's memory, and not the socket, has this fault.
+            Pulled::Error(libc::EFAULT) if got > 0 => return Ok(Attempt::Done(got)),
             Pulled::Error(errno) if got > 0 => {
                 port.keep_error(errno);
                 return Ok(Attempt::Done(got));
