@@ -3,6 +3,7 @@
 //! The client starts the daemon and ends it. A kill of the client ends it too, by `setpriv`. The
 //! daemon may run on any CPU.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -98,6 +99,10 @@ impl Drop for Bus {
 }
 
 async fn connect(socket: &Path) -> Result<Connection, Error> {
+    // The file is there a moment before the daemon listens. The watchdog limits the wait.
+    while UnixStream::connect(socket).is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let address = format!("unix:path={}", socket.display());
     let builder = Builder::address(address.as_str()).map_err(failed("an address"))?;
     builder.build().await.map_err(failed("connect"))
