@@ -292,6 +292,16 @@ pub const LONG_TIER: &[Step] = &[
         next: "check the network, or install the tool with cargo install or rustup",
         ..FULL
     },
+    Step {
+        name: "fuzz",
+        command: "{xtask} fuzz --seconds 6",
+        needs: &[Need::Program("cargo-fuzz")],
+        after: &["tools-full"],
+        lock: "fuzz",
+        limit_s: 1_800,
+        next: "cargo fuzz run TARGET FILE, with the target and the file that the log names",
+        ..FULL
+    },
     fuzz("fuzz-frames", "{xtask} fuzz frames --seconds 3600"),
     fuzz("fuzz-packets", "{xtask} fuzz packets --seconds 3600"),
     fuzz("fuzz-links", "{xtask} fuzz links --seconds 3600"),

@@ -289,14 +289,4 @@ pub const GATE: &[Step] = &[
         next: "run it alone on a quiet machine",
         ..PLAIN
     },
-    Step {
-        name: "fuzz",
-        command: "{xtask} fuzz --seconds 6",
-        needs: &[Need::Program("cargo-fuzz")],
-        after: &["tools"],
-        lock: "fuzz",
-        limit_s: 1_800,
-        next: "cargo fuzz run TARGET FILE, with the target and the file that the log names",
-        ..PLAIN
-    },
 ];
