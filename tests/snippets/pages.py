@@ -86,7 +86,7 @@ def width():
         for number, line in enumerate(text_of(page).split("\n"), 1):
             if line.startswith("```"):
                 fence = "" if fence else line[3:].strip() or "none"
-            excepted = line.startswith("|") or "://" in line or fence == "text"
+            excepted = line.lstrip().startswith("|") or "://" in line or fence == "text"
             if len(line) > WIDTH and not excepted:
                 problems.append(f"{page}:{number}: {len(line)} columns")
     return problems
