@@ -31,9 +31,13 @@ fn main() -> ExitCode {
         ["proxy", config] => {
             m3ipc_proxy::run::keeper::offer();
             let config = m3ipc_proxy::run::Config::read(Path::new(config));
-            let Err(error) = config.map_err(Into::into).and_then(|it| m3ipc_proxy::run::run(&it));
-            eprintln!("m3-tests-nodes: {error}");
-            ExitCode::FAILURE
+            match config.map_err(Into::into).and_then(|it| m3ipc_proxy::run::run(&it)) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("m3-tests-nodes: {error}");
+                    ExitCode::FAILURE
+                }
+            }
         }
         ["space"] => {
             println!("here");

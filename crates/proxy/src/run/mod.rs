@@ -15,6 +15,7 @@ mod copy;
 mod ends;
 mod feed;
 mod incarnation;
+mod interrupt;
 pub mod keeper;
 mod kept;
 mod links;
@@ -37,6 +38,7 @@ use crate::transport::{Limits, Listener, Transport};
 use ends::Parcel;
 use feed::{Feed, FeedEvent};
 use incarnation::Lives;
+use interrupt::Interrupt;
 use links::Links;
 use local::{Local, Pass};
 use m3ipc::nodes::{OtherNode, Proxy};
@@ -91,11 +93,12 @@ pub enum RunError {
     Poll(rustix::io::Errno),
 }
 
-/// Runs the proxy of a node. Returns only with an error.
+/// Runs the proxy of a node, until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// [`RunError`]: nothing was begun, or the system refuses.
-pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
+pub fn run(config: &Config) -> Result<(), RunError> {
+    let interrupt = Interrupt::begin().map_err(RunError::Poll)?;
     let transport = transport(config)?;
     raise_descriptor_limit();
     let mut listener = listen(config, &*transport())?;
@@ -113,9 +116,14 @@ pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
     eprintln!("m3-proxy: {}", sandbox::close(config)?);
     loop {
         let begun = Life::begin(config, &mut lives, proxy, (transport(), &mut *listener));
-        Life { status: status.as_ref(), ..begun }.live()?;
+        Life { status: status.as_ref(), interrupt: Some(&interrupt), ..begun }.live()?;
+        if interrupt.has_come() {
+            eprintln!("m3-proxy: told to end");
+            return Ok(());
+        }
         eprintln!("m3-proxy: the daemon has gone; waiting for the next one");
-        proxy = register_later(config, status.as_ref());
+        let Some(next) = register_later(config, status.as_ref(), &interrupt) else { return Ok(()) };
+        proxy = next;
     }
 }
 
@@ -163,16 +171,23 @@ fn register_first(config: &Config) -> Result<Proxy, RunError> {
     }
 }
 
-/// Registers at the next daemon, whenever that comes.
-fn register_later(config: &Config, status: Option<&StatusSocket>) -> Proxy {
+/// Registers at the next daemon, whenever that comes. `None`: the proxy was told to end.
+fn register_later(
+    config: &Config,
+    status: Option<&StatusSocket>,
+    interrupt: &Interrupt,
+) -> Option<Proxy> {
     let mut said = String::new();
     loop {
         std::thread::sleep(PAUSE);
+        if interrupt.has_come() {
+            return None;
+        }
         if let Some(status) = status {
             status.serve(|| links::without_daemon(config));
         }
         match Proxy::register_again(&config.runtime_directory, config.foreign()) {
-            Ok(proxy) => return proxy,
+            Ok(proxy) => return Some(proxy),
             Err(cause) => {
                 let why = cause.to_string();
                 if why != said {
@@ -211,6 +226,7 @@ fn raise_descriptor_limit() {
 struct Reported {
     network: NetworkReport,
     status: bool,
+    interrupt: bool,
     daemon: bool,
     /// Stand-ins.
     rung: Vec<EndpointId>,
@@ -238,6 +254,8 @@ struct Life<'a> {
     waits_since: Option<Instant>,
     /// None where the runtime directory takes no socket.
     status: Option<&'a StatusSocket>,
+    /// None until the life is begun.
+    interrupt: Option<&'a Interrupt>,
 }
 
 impl<'a> Life<'a> {
@@ -287,12 +305,13 @@ impl<'a> Life<'a> {
             sleeps_next: false,
             waits_since: None,
             status: None,
+            interrupt: None,
         }
     }
 
-    /// Works until the daemon ends.
+    /// Works until the daemon ends, or the proxy is told to end.
     fn live(mut self) -> Result<(), RunError> {
-        while self.step().is_ok() {
+        while !self.reported.interrupt && self.step().is_ok() {
             self.wait()?;
         }
         self.network.leave();
@@ -395,6 +414,7 @@ impl<'a> Life<'a> {
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN | out)
         });
         let status = self.status.iter().map(|it| it.as_fd());
+        let status = status.chain(self.interrupt.iter().map(|it| it.as_fd()));
         let feed = self.config.feed.iter().filter_map(|feed| feed.descriptor());
         let others = status.chain(self.local.descriptors(all)).chain(feed);
         network.chain(others.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))).collect()
@@ -407,10 +427,11 @@ impl<'a> Life<'a> {
         let wires = wires.fold(false, |any, reports| any | reports);
         let listener = self.network.accepts() && reports.next() == Some(true);
         let status = self.status.is_some() && reports.next() == Some(true);
+        let interrupt = self.interrupt.is_some() && reports.next() == Some(true);
         let daemon = reports.next() == Some(true);
         let rung = self.local.rung(all, reports);
         let network = NetworkReport { wires, listener };
-        Reported { network, status, daemon, rung, by_marks: false, is_quick: false }
+        Reported { network, status, interrupt, daemon, rung, by_marks: false, is_quick: false }
     }
 
     /// Takes what the program of the registry has written.
