@@ -10,6 +10,7 @@
 //! life of the proxy ends with its daemon: the calls of other nodes end with their truth,
 //! and a new life begins with the next daemon.
 
+mod backups;
 mod config;
 mod copy;
 mod ends;
@@ -159,7 +160,7 @@ fn listen(config: &Config, transport: &dyn Transport) -> Result<Box<dyn Listener
 fn register_first(config: &Config) -> Result<Proxy, RunError> {
     let until = Instant::now() + PREDECESSOR;
     loop {
-        match Proxy::register(&config.runtime_directory, config.foreign()) {
+        match Proxy::register(&config.runtime_directory, config.slots()) {
             Err(cause) if cause.code() == Code::RscBusy && Instant::now() < until => {
                 std::thread::sleep(PAUSE);
             }
@@ -186,7 +187,7 @@ fn register_later(
         if let Some(status) = status {
             status.serve(|| links::without_daemon(config));
         }
-        match Proxy::register_again(&config.runtime_directory, config.foreign()) {
+        match Proxy::register_again(&config.runtime_directory, config.slots()) {
             Ok(proxy) => return Some(proxy),
             Err(cause) => {
                 let why = cause.to_string();
@@ -311,7 +312,9 @@ impl<'a> Life<'a> {
 
     /// Works until the daemon ends, or the proxy is told to end.
     fn live(mut self) -> Result<(), RunError> {
-        while !self.reported.interrupt && self.step().is_ok() {
+        // A node that greets hears of the endpoints that live already.
+        let known = self.local.read_events(&mut self.machine, &self.clock);
+        while known.is_ok() && !self.reported.interrupt && self.step().is_ok() {
             self.wait()?;
         }
         self.network.leave();
@@ -463,7 +466,7 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         let owners = new.owners.clone().growing();
-        match self.local.set_owners(owners.clone(), config.foreign_in(&owners)) {
+        match self.local.set_owners(owners.clone(), config.slots_in(&owners)) {
             Ok(()) => {
                 feed.accept(new);
                 self.machine.set_owners(owners);
@@ -490,7 +493,7 @@ impl<'a> Life<'a> {
         let Self { machine, clock, local, .. } = self;
         let Some(action) = local.carry_out_copy(action, machine, clock) else { return Ok(()) };
         match action {
-            Action::Ended { call, outcome } => local.ended(call, outcome),
+            Action::Ended { call, outcome } => local.ended(call, outcome, machine),
             Action::RequestTaken { call } => local.request_taken(call),
             Action::Deliver { delivery, from, to, kind, content } => {
                 let parcel = Parcel { number: delivery, from, to, kind, content };
@@ -499,7 +502,7 @@ impl<'a> Life<'a> {
             Action::Withdraw { delivery } => local.withdraw(delivery, machine, clock),
             Action::Abandon { delivery } => local.abandon(delivery),
             Action::Notify { from, to, argument } => local.notify(from, to, argument),
-            Action::Bound { endpoint } => local.remote_bound(endpoint),
+            Action::Bound { endpoint } => local.remote_bound(endpoint, machine, clock),
             Action::Named { endpoint, name } => local.remote_named(endpoint, name),
             Action::Died { endpoint } => local.remote_died(endpoint, machine, clock),
             Action::Room { node, vm } => local.room(node, vm, machine, clock),
@@ -521,6 +524,9 @@ impl<'a> Life<'a> {
             | Action::CopyRoom { .. }
             | Action::CopyEnded { .. }
             | Action::CopyAbandon { .. } => {}
+            Action::Placed { .. } | Action::PlaceFree { .. } | Action::GiveBack { .. } => {
+                self.act_on_place(&action)?;
+            }
             Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
             Action::Refused { node, by_peer, why, .. } => {
                 let name = self.name_of(node);
