@@ -59,6 +59,8 @@ enum Timer {
     Took(DeliveryId),
     /// A slot with a backup may change its holder again.
     Place((VmId, Slot)),
+    /// A node whose session has ended may count as silent.
+    Silence(NodeId),
 }
 
 /// A living local endpoint, and the nodes that want to learn its death.
@@ -229,6 +231,7 @@ impl Machine {
                 Timer::Cancelled(call) => self.cancellation_unanswered(call),
                 Timer::Took(delivery) => self.tell_took(delivery),
                 Timer::Place(slot) => self.settle_place(slot),
+                Timer::Silence(node) => self.look_for_silence(node),
             }
         }
         let nodes: Vec<NodeId> = self.peers.keys().copied().collect();

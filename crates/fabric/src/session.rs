@@ -150,6 +150,11 @@ impl Session {
         self.state == State::Down && self.connection.is_none() && self.candidate.is_none()
     }
 
+    /// When the peer was heard last.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
+    }
+
     /// The incarnation of the peer, while the session lives.
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.partner.map(|(incarnation, _)| incarnation)

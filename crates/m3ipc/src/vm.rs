@@ -284,9 +284,9 @@ impl Vm {
     ///
     /// The registry of the nodes names the backup of a slot. Its program waits here while the
     /// other node has the slot, and takes the place of an endpoint there when that node has ended:
-    /// the new endpoint has the same address. Root, the owner of the VM and privileged users may
-    /// take it. The program of the home may wait in the same way, until the backup has ended. A
-    /// wait goes on while no proxy runs on this node.
+    /// the new endpoint has the same address. Root may take it, and the user of a node that
+    /// serves one user alone. The program of the home may wait in the same way, until the backup
+    /// has ended. A wait goes on while no proxy runs on this node.
     ///
     /// ```no_run
     /// # let vm = m3ipc::Node::attach()?.vm_named("shop")?;

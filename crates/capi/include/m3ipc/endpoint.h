@@ -68,9 +68,9 @@ int m3_tbind_any(int vmid);
  * Binds the calling process as the backup of a slot: waits until the slot is at this node.
  *
  * The registry of the nodes names the backup of a slot. The backup takes the place of the endpoint
- * there, with its address, when the node of that endpoint has ended. Root, the owner of the VM and
- * privileged users may take it. The program of that node may wait in the same way, until the backup
- * has ended. Without m3-proxy the wait goes on.
+ * there, with its address, when the node of that endpoint has ended. Root may take it, and the user
+ * of a node that serves one user alone. The program of that node may wait in the same way, until
+ * the backup has ended. Without m3-proxy the wait goes on.
  *
  *   vmid        number of the VM
  *   nr          slot, as for mnx_bind

@@ -91,7 +91,9 @@ impl Server {
             );
             return self.refuse(token, Code::BadValue, why);
         }
-        let left_over = match self.node.set_foreign(slots, self.nodes.proxy.is_none()) {
+        let (is_new, connections) = (self.nodes.proxy.is_none(), &self.connections);
+        let registered = self.node.set_foreign(slots, is_new, |id| connections.is_attached(id));
+        let left_over = match registered {
             Ok(left_over) => left_over,
             Err((id, node)) => {
                 let why = format!(
@@ -217,6 +219,7 @@ impl Server {
     pub(crate) fn note_closed_proxy(&mut self, token: Token) {
         if self.nodes.proxy == Some(token) {
             self.nodes.proxy = None;
+            self.node.proxy_left();
             for waiting in self.connections.waking() {
                 let why = "the proxy has left; the endpoint may have been woken";
                 self.refuse(waiting, Code::Unknown, why);

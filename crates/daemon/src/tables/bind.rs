@@ -41,7 +41,8 @@ impl Node {
         if !slot_in_range(&table.spec.limits, slot) {
             return Err(BindError::Range(slot));
         }
-        if let Some(range) = self.foreign.find(vm, slot) {
+        let elsewhere = self.foreign.find(vm, slot).or_else(|| self.foreign.unproven(vm, slot));
+        if let Some(range) = elsewhere {
             return Err(BindError::OtherNode { slot, node: range.node.clone() });
         }
         self.check_right(vm, slot, member, cred, kind)?;
@@ -111,9 +112,10 @@ impl Node {
             | MemberKind::Additional
             | MemberKind::StandIn => cred.uid,
         };
-        // Peers take the backup for the endpoint that was there.
+        // Peers take the backup for the endpoint that was there. The owner of a VM counts for
+        // nothing here: any user may have made the VM of this id on this node.
         let is_place = self.foreign.is_of_backup(vm, slot);
-        if is_place && !self.is_privileged_in(table, uid, cred) {
+        if is_place && !cred.is_root() && !self.is_privileged(uid) {
             return Err(BindError::Place { uid, slot });
         }
         self.check_member(vm, member, kind)

@@ -220,7 +220,7 @@ pub enum BindError {
     /// The slot is the place of an endpoint of another node.
     #[error(
         "slot {slot} is the place of another node's endpoint, and user {uid} may not take it: \
-         peers trust its address; run the backup as the VM's owner or as root"
+         peers trust its address; run the backup as root, or as the user of a node of one user"
     )]
     Place {
         /// The member's owner.

@@ -44,6 +44,10 @@ pub struct Foreign {
     pub(super) ranges: Vec<ForeignRange>,
     backed: BTreeSet<(i32, Slot)>,
     places: BTreeMap<(i32, Slot), Place>,
+    /// The latest address that this node itself has given in each slot with a backup.
+    own: BTreeMap<(i32, Slot), Address>,
+    /// Whether a proxy is registered. Without one nobody knows where a place is.
+    has_proxy: bool,
 }
 
 impl Foreign {
@@ -60,7 +64,22 @@ impl Foreign {
         };
         let places = former.places.iter().filter(|(at, it)| is_backed(at, it) && stays(**at, it));
         let places = places.map(|(at, place)| (*at, place.clone())).collect();
-        Self { ranges: foreign, backed, places }
+        Self { ranges: foreign, backed, places, own: former.own.clone(), has_proxy: true }
+    }
+
+    /// The proxy has left: a place that no endpoint has is at its home, as far as is known.
+    pub(super) fn proxy_left(&mut self, lives: impl Fn((i32, Slot)) -> bool) {
+        self.has_proxy = false;
+        self.places.retain(|at, place| matches!(place, Place::There(_)) || lives(*at));
+    }
+
+    /// The range of another node whose slot nobody may bind now: the proof that its node has ended
+    /// is lost with the proxy.
+    pub(super) fn unproven(&self, vm: i32, slot: Slot) -> Option<&ForeignRange> {
+        match self.has_proxy || !self.is_of_backup(vm, slot) {
+            true => None,
+            false => self.range(vm, slot),
+        }
     }
 
     /// The range of another node that has this slot.
@@ -115,39 +134,64 @@ impl Foreign {
     /// The address of the next endpoint of a slot whose latest one had this address.
     ///
     /// In a place that this node has taken, the first one has the address that was there. Later
-    /// ones have generations of their own: the home counts on from its own latest address, and each
-    /// address names one endpoint.
+    /// ones have generations of their own, which go on from those of earlier times, as those of the
+    /// home do: each address names one endpoint.
     pub(super) fn next_address(&mut self, vm: i32, slot: Slot, latest: Option<Address>) -> Address {
         if self.is_taken_over(vm, slot)
             && let Some(Place::Here(lives)) = self.places.get_mut(&(vm, slot))
         {
-            match std::mem::replace(lives, Lives::Own) {
+            let before = match std::mem::replace(lives, Lives::Own) {
                 Lives::None(Some(former)) => {
                     *lives = Lives::Former;
                     return former;
                 }
                 Lives::None(None) | Lives::Former => {
-                    let far = latest.map_or(0, Address::generation) + GENERATION_MAX / 2;
+                    let latest = latest.unwrap_or(Address::new(0, slot));
+                    let far = latest.generation() + GENERATION_MAX / 2;
                     let far = Address::new(far % GENERATION_MAX, slot);
-                    return Address::next_life(slot, Some(far));
+                    let own = self.own.get(&(vm, slot)).copied();
+                    // A home that counts from there gave a later one.
+                    let is_past = |own| is_just_ahead(far, own) || is_just_ahead(latest, own);
+                    own.filter(|own| !is_past(*own)).or(Some(far))
                 }
-                Lives::Own => {}
+                Lives::Own => latest,
+            };
+            return self.own_address(vm, slot, before);
+        }
+        match self.backed.is_empty() || !self.is_backed(vm, slot) {
+            true => Address::next_life(slot, latest),
+            // The latest one may be that of the backup.
+            false => {
+                let own = self.own.get(&(vm, slot)).copied();
+                self.own_address(vm, slot, own.or(latest))
             }
         }
-        Address::next_life(slot, latest)
+    }
+
+    fn own_address(&mut self, vm: i32, slot: Slot, before: Option<Address>) -> Address {
+        let next = Address::next_life(slot, before);
+        self.own.insert((vm, slot), next);
+        next
     }
 
     /// Whether the daemon may choose this slot, if it is free. The place of another endpoint is for
     /// its backup alone.
     pub(super) fn may_be_chosen(&self, vm: i32, slot: Slot) -> bool {
-        self.find(vm, slot).is_none() && self.range(vm, slot).is_none()
+        self.kept_from_choice(vm, slot).is_none()
+    }
+
+    /// The range of another node that keeps the daemon from choosing this slot.
+    fn kept_from_choice(&self, vm: i32, slot: Slot) -> Option<&ForeignRange> {
+        let found = self.find(vm, slot);
+        // Without a place the first look has found all.
+        found.or_else(|| if self.places.is_empty() { None } else { self.range(vm, slot) })
     }
 
     /// The lowest free user slot from this one on that belongs to this node.
     pub(super) fn lowest_own_slot(&self, vm: &Vm, from: Slot) -> Option<Slot> {
         let mut slot = from.max(FIRST_USER_SLOT);
         while slot < vm.spec.limits.procs {
-            match self.find(vm.id(), slot).or_else(|| self.range(vm.id(), slot)) {
+            match self.kept_from_choice(vm.id(), slot) {
                 Some(range) => slot = range.last.saturating_add(1),
                 None if vm.slots.contains_key(&slot) => slot += 1,
                 None => return Some(slot),
@@ -155,4 +199,10 @@ impl Foreign {
         }
         None
     }
+}
+
+/// Whether a generation is up to a quarter of the range ahead of another one: they run in a circle.
+fn is_just_ahead(address: Address, than: Address) -> bool {
+    let ahead = (address.generation() - than.generation()).rem_euclid(GENERATION_MAX);
+    (1..GENERATION_MAX / 4).contains(&ahead)
 }

@@ -18,7 +18,7 @@ impl Node {
     /// are backups of an earlier daemon, which nobody knows any more: end them.
     ///
     /// The same proxy says no more than before of slots with a backup. A new one knows only those
-    /// that a living backup has.
+    /// of the backups that it hears of, which are attached.
     ///
     /// # Errors
     /// The local endpoint that has one of them; nothing changes then.
@@ -26,9 +26,12 @@ impl Node {
         &mut self,
         slots: OtherSlots,
         is_new_proxy: bool,
+        is_attached: impl Fn(MemberId) -> bool,
     ) -> Result<Vec<MemberId>, (MemberId, String)> {
         let foreign = Foreign::new(slots, &self.foreign, |(vm, slot), place| match place {
-            Place::Here(_) => !is_new_proxy || self.local_endpoint(vm, slot).is_some(),
+            Place::Here(_) => {
+                !is_new_proxy || self.local_endpoint(vm, slot).is_some_and(&is_attached)
+            }
             Place::There(_) => !is_new_proxy,
         });
         let mut left_over = Vec::new();
@@ -42,6 +45,13 @@ impl Node {
         }
         self.foreign = foreign;
         Ok(left_over)
+    }
+
+    /// The proxy has left, and with it the proof that a place without an endpoint is free.
+    pub fn proxy_left(&mut self) {
+        let mut foreign = std::mem::take(&mut self.foreign);
+        foreign.proxy_left(|(vm, slot)| self.local_endpoint(vm, slot).is_some());
+        self.foreign = foreign;
     }
 
     /// The endpoint of this node itself that has a slot.

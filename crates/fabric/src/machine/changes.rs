@@ -13,6 +13,8 @@ pub const PAUSE_NS: u64 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     latest_ns: BTreeMap<(VmId, Slot), u64>,
+    /// Slots whose place was here in this life, and was to go back.
+    gone_back: BTreeSet<(VmId, Slot)>,
     /// Slots that their backup has left.
     left: BTreeSet<(VmId, Slot)>,
 }
@@ -35,7 +37,12 @@ impl Changes {
 
     /// Whether the slot has changed its holder in this life.
     pub(super) fn has_changed(&self, slot: (VmId, Slot)) -> bool {
-        self.latest_ns.contains_key(&slot)
+        self.latest_ns.contains_key(&slot) || self.gone_back.contains(&slot)
+    }
+
+    /// The place goes back to its home. That needs no pause: the next change from there does.
+    pub(super) fn goes_back(&mut self, slot: (VmId, Slot)) {
+        self.gone_back.insert(slot);
     }
 
     /// The holder of the slot has an endpoint there.

@@ -13,7 +13,7 @@
 //! they are parted, and the home gives way when they meet.
 //!
 //! A slot changes its holder once in a second at most (`changes`): each change costs the daemon a
-//! request.
+//! request. A place goes back without that pause, so a backup cannot take it meanwhile.
 
 use m3ipc_abi::{Address, Slot};
 
@@ -93,6 +93,16 @@ impl Machine {
             })
     }
 
+    /// Whether a refused connection to a node may free a place at some time.
+    #[must_use]
+    pub fn may_await_refusal(&self, node: NodeId) -> bool {
+        self.owners.backups().any(|(vm, slot, backup)| {
+            let is_home = self.owners.home(any_of((vm, slot))) == Some(node);
+            let counts = backup.node == node || backup.node == self.own.node && is_home;
+            backup.after >= EndSign::Refused && counts
+        })
+    }
+
     /// A node shows a sign of its end. While a connection stands it is none.
     pub(super) fn note_end(&mut self, node: NodeId, sign: EndSign) {
         let Some(peer) = self.peers.get_mut(&node).filter(|it| it.session.is_gone()) else {
@@ -111,13 +121,27 @@ impl Machine {
 
     /// The session with a node has ended.
     pub(super) fn places_at_loss(&mut self, node: NodeId, cause: Failure) {
-        if let Some(peer) = self.peers.get_mut(&node)
-            && cause == Failure::LinkDown
-            && !peer.session.lives()
-        {
-            peer.end.sign.get_or_insert(EndSign::Silence);
-        }
         self.settle_places_of(node);
+        if cause == Failure::LinkDown {
+            self.look_for_silence(node);
+        }
+    }
+
+    /// A node whose session has ended shows the sign of silence once it was not heard for the time
+    /// of the settings.
+    pub(super) fn look_for_silence(&mut self, node: NodeId) {
+        let silence_ns = self.own.settings.silence_ns;
+        let Some(peer) = self.peers.get_mut(&node) else { return };
+        if peer.session.lives() || peer.end.sign.is_some() {
+            return;
+        }
+        let end_ns = peer.session.heard_ns().saturating_add(silence_ns);
+        if self.now_ns < end_ns {
+            self.timers.insert((end_ns, Timer::Silence(node)));
+        } else {
+            peer.end.sign = Some(EndSign::Silence);
+            self.settle_places_of(node);
+        }
     }
 
     /// A session begins. This node says of which slots that it might have it has none.
@@ -194,14 +218,18 @@ impl Machine {
     /// Puts a slot with a backup where it is to be, as far as this node knows it.
     pub(super) fn settle_place(&mut self, slot: (VmId, Slot)) {
         let Some(change) = self.next_change(slot) else { return };
-        if let Err(next_ns) = self.changes.begin(slot, self.now_ns) {
-            self.timers.insert((next_ns, Timer::Place(slot)));
-            return;
-        }
         let (vm, number) = slot;
         match change {
-            Change::Back => self.actions.push_back(Action::GiveBack { vm, slot: number }),
+            // At once, or a backup would take the place beside the home.
+            Change::Back => {
+                self.changes.goes_back(slot);
+                self.actions.push_back(Action::GiveBack { vm, slot: number });
+            }
             Change::To(node) => {
+                if let Err(next_ns) = self.changes.begin(slot, self.now_ns) {
+                    self.timers.insert((next_ns, Timer::Place(slot)));
+                    return;
+                }
                 self.changes.stays(slot);
                 self.owners.place(vm, number, node);
                 let is_backup = self.owners.home(any_of(slot)) != Some(self.own.node);
@@ -219,7 +247,9 @@ impl Machine {
         let (home, holder) = (self.owners.home(any_of(slot))?, self.owners.owner(any_of(slot))?);
         let own = self.own.node;
         if backup.node == own {
-            let is_back = || self.is_reachable(home) && !self.lives_here(slot);
+            // A place that a backup had before this life is proven by that backup alone.
+            let is_proven = self.peers.get(&home).is_some_and(|peer| peer.end.was_met);
+            let is_back = || (self.is_reachable(home) || !is_proven) && !self.lives_here(slot);
             let is_kept = self.own.planted.has(Fault::PlaceKept);
             return match holder == own {
                 true => (is_back() && !is_kept).then_some(Change::Back),

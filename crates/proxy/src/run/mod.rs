@@ -527,7 +527,9 @@ impl<'a> Life<'a> {
             Action::Placed { .. } | Action::PlaceFree { .. } | Action::GiveBack { .. } => {
                 self.act_on_place(&action)?;
             }
-            Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
+            Action::Close { connection, .. } => {
+                self.network.close(connection, &self.machine, Instant::now());
+            }
             Action::Refused { node, by_peer, why, .. } => {
                 let name = self.name_of(node);
                 let who = if by_peer { "refuses this node" } else { "is refused" };

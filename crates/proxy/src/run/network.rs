@@ -321,7 +321,7 @@ impl<'a> Network<'a> {
             machine.gone(clock.now_ns(), node, sign);
         }
         if let Some(node) = wire.node {
-            self.probe_later(node, now);
+            self.probe_later(node, machine, now);
         }
     }
 
@@ -337,9 +337,11 @@ impl<'a> Network<'a> {
 
     /// A node that connects to this one has no connection: this side learns of its end by probes
     /// alone.
-    fn probe_later(&mut self, node: NodeId, now: Instant) {
+    fn probe_later(&mut self, node: NodeId, machine: &Machine, now: Instant) {
         let own = self.own;
-        if let Some(peer) = self.peers.iter_mut().find(|it| it.id == node && it.id < own) {
+        if machine.may_await_refusal(node)
+            && let Some(peer) = self.peers.iter_mut().find(|it| it.id == node && it.id < own)
+        {
             peer.next_probe = Some(now + probes::LIMIT);
         }
     }
@@ -367,7 +369,7 @@ impl<'a> Network<'a> {
     }
 
     /// Closes a connection that the machine knows no longer.
-    pub fn close(&mut self, id: ConnectionId, now: Instant) {
+    pub fn close(&mut self, id: ConnectionId, machine: &Machine, now: Instant) {
         let Some(mut wire) = self.wires.remove(&id) else { return };
         wire.connection.close(CLOSED);
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
@@ -375,7 +377,7 @@ impl<'a> Network<'a> {
             peer.next_dial = now + peer.pause;
         }
         if let Some(node) = wire.node {
-            self.probe_later(node, now);
+            self.probe_later(node, machine, now);
         }
     }
 
