@@ -25,6 +25,15 @@ pub(crate) fn bind_thread(vmid: i32, nr: i32) -> CallResult {
     Ok(address.0)
 }
 
+/// Binds the process as the backup of a slot, once the slot is at this node.
+pub(crate) fn bind_backup(vmid: i32, nr: i32, limit: Timeout) -> CallResult {
+    current::release_ended();
+    let endpoint = Endpoint::bind_backup(vmid, nr, limit)?;
+    let address = endpoint.address();
+    current::bind_process(endpoint)?;
+    Ok(address.0)
+}
+
 /// Binds the process to any free user slot.
 pub(crate) fn bind_any(vmid: i32) -> CallResult {
     current::release_ended();

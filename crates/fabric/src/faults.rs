@@ -52,6 +52,12 @@ pub enum Fault {
     ShareIgnored,
     /// A user that was refused for its share hears of no room.
     ShareUntold,
+    /// A backup takes the place of an endpoint whose node is only silent.
+    TakenUnproven,
+    /// A node whose endpoint was replaced goes on with it.
+    ReplacedStays,
+    /// A backup keeps the place without an endpoint when its home is back.
+    PlaceKept,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -82,6 +88,9 @@ impl Fault {
         Self::CopyEndsEarly,
         Self::ShareIgnored,
         Self::ShareUntold,
+        Self::TakenUnproven,
+        Self::ReplacedStays,
+        Self::PlaceKept,
     ];
 }
 

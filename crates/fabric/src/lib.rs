@@ -9,7 +9,8 @@
 //! - a session survives a broken connection, without loss and doubling, if the connection returns
 //!   within the grace time; afterwards its number is burnt;
 //! - memory per peer and per VM is bounded, and full memory is back-pressure on the caller;
-//! - a node is believed only about its own slots, as the registry gives them.
+//! - a node is believed only about its own slots, as the registry gives them, and about those
+//!   whose backup it is, under the rules of `machine/places.rs`.
 //!
 //! ```text
 //!   local side: calls, takes, answers, deaths          actions: deliver, withdraw, ended, ...
@@ -47,13 +48,14 @@ pub use faults::Fault;
 pub use ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
 pub use machine::{Action, Call, CallRefusal, CopyId, Machine, NotAwaited, Transmit};
 pub use outcome::{AnswerKind, Content, Failure, Outcome};
-pub use owners::{Admission, Owners, OwnersError, SlotRange, generation_before};
+pub use owners::{Admission, Backup, EndSign, Owners, OwnersError, SlotRange, generation_before};
 pub use packet::{
     CallEnd, CallKind, CopyOrder, Expected, Frame, Hello, Lane, MESSAGE_BODY_MAX_BYTES,
     MalformedPacket, PACKET_MAX_BYTES, PIECED_MAX_BYTES, Packet, RefusalCode, SessionPair,
     StreamKind, VERSIONS, decode, encode,
 };
 pub use registry::{
-    ClusterParameters, NodeEntry, Registry, RegistryError, VmCopy, VmEntry, VmLife, VmParameters,
+    BackupError, ClusterParameters, NodeEntry, Registry, RegistryError, VmCopy, VmEntry, VmLife,
+    VmParameters,
 };
 pub use settings::{LONG_MAX_BYTES, Limits, Settings};

@@ -5,8 +5,11 @@
 //! ([`Machine::poll_transmit`]), and sets its timer to [`Machine::next_timeout_ns`].
 
 mod action;
+mod announced;
+mod changes;
 mod copy;
 mod delivery;
+mod early;
 mod incoming;
 mod names;
 mod open_call;
@@ -14,6 +17,7 @@ mod open_copies;
 mod outgoing;
 mod peer;
 mod pieces;
+mod places;
 mod shares;
 mod streams;
 mod waiting;
@@ -28,12 +32,14 @@ use m3ipc_abi::{Address, Slot};
 use crate::faults::Planted;
 use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
 use crate::outcome::Failure;
-use crate::owners::Owners;
+use crate::owners::{EndSign, Owners};
 use crate::packet::{Frame, Lane, Packet, decode};
 use crate::session::{Identity, SessionEvent};
 use crate::settings::Settings;
 
+use changes::Changes;
 use delivery::{Delivery, Incoming};
+use early::EarlyBinds;
 use open_call::{OpenCall, Outgoing};
 use open_copies::OpenCopies;
 use peer::Peer;
@@ -51,6 +57,10 @@ enum Timer {
     Cancelled(CallId),
     /// The requester has to learn that its request was taken.
     Took(DeliveryId),
+    /// A slot with a backup may change its holder again.
+    Place((VmId, Slot)),
+    /// A node whose session has ended may count as silent.
+    Silence(NodeId),
 }
 
 /// A living local endpoint, and the nodes that want to learn its death.
@@ -76,11 +86,10 @@ pub struct Machine {
     timers: BTreeSet<(u64, Timer)>,
     actions: VecDeque<Action>,
     /// Endpoints that their nodes announced ahead of the claim of their slots, with their names.
-    early: BTreeMap<(NodeId, EndpointId), BTreeSet<String>>,
+    early: EarlyBinds,
+    /// When slots with a backup have changed their holders.
+    changes: Changes,
 }
-
-/// Most endpoints that all nodes together may announce ahead of their claims.
-const EARLY_MAX: usize = 4096;
 
 impl Machine {
     /// The machine of `node` in a cluster. The other owners of slots are its peers.
@@ -110,26 +119,8 @@ impl Machine {
             names: Names::new(),
             timers: BTreeSet::new(),
             actions: VecDeque::new(),
-            early: BTreeMap::new(),
-        }
-    }
-
-    /// Slots were claimed. No slot has another owner than before.
-    ///
-    /// The driver reports its living endpoints anew with [`Machine::bound`].
-    pub fn set_owners(&mut self, owners: Owners) {
-        self.own.claims = owners.of_node(self.own.node).collect();
-        self.owners = owners;
-        let owned = |(node, id): &(NodeId, EndpointId)| {
-            self.owners.owner(*id) == Some(*node) && !self.may_join(id.vm)
-        };
-        let known: Vec<_> = self.early.keys().filter(|it| owned(it)).copied().collect();
-        for (node, endpoint) in known {
-            let names = self.early.remove(&(node, endpoint)).unwrap_or_default();
-            // Its node is a peer, and this node has slots of the VM: neither rule is broken.
-            let _ = self.bound_there(node, endpoint);
-            let names = names.into_iter().map(|name| Action::Named { endpoint, name });
-            self.actions.extend(names);
+            early: EarlyBinds::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -189,6 +180,8 @@ impl Machine {
         let now_ns = self.now_ns;
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.session.connected(now_ns, connection);
+            // A process listens there. Nothing was heard of it yet.
+            peer.end.sign = peer.end.sign.map(|_| EndSign::Silence);
         }
         self.serve_session(node);
     }
@@ -201,16 +194,18 @@ impl Machine {
             peer.session.disconnected(now_ns, connection);
         }
         self.serve_session(node);
+        self.look_for_end(node);
     }
 
-    /// The proxy of a node has surely ended: its last connection is closed, and nobody listens at
-    /// its address; or it said so. The session ends now, and not after the grace.
-    pub fn gone(&mut self, now_ns: u64, node: NodeId) {
+    /// The proxy of a node has ended: its last connection is closed, and nobody listens at its
+    /// address; or it said so. The session ends now, and not after the grace.
+    pub fn gone(&mut self, now_ns: u64, node: NodeId, sign: EndSign) {
         self.advance(now_ns);
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.session.gone(&self.own);
         }
         self.serve_session(node);
+        self.note_end(node, sign);
     }
 
     /// Bytes of a packet from a connection.
@@ -235,6 +230,8 @@ impl Machine {
                 Timer::Limit(call) => self.cancel(call),
                 Timer::Cancelled(call) => self.cancellation_unanswered(call),
                 Timer::Took(delivery) => self.tell_took(delivery),
+                Timer::Place(slot) => self.settle_place(slot),
+                Timer::Silence(node) => self.look_for_silence(node),
             }
         }
         let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
@@ -276,6 +273,7 @@ impl Machine {
     /// A local endpoint has been bound.
     pub fn bound(&mut self, now_ns: u64, endpoint: EndpointId) {
         self.advance(now_ns);
+        self.keep_place(endpoint);
         if self.owners.owner(endpoint) == Some(self.own.node) {
             self.living.entry(endpoint).or_default();
             self.latest.insert((endpoint.vm, endpoint.address.slot()), endpoint.address);
@@ -297,7 +295,10 @@ impl Machine {
     /// A local endpoint has died. The driver has reported all messages that it took.
     pub fn died(&mut self, now_ns: u64, endpoint: EndpointId) {
         self.advance(now_ns);
-        let Some(watchers) = self.living.remove(&endpoint) else { return };
+        let Some(watchers) = self.living.remove(&endpoint) else {
+            // Its bind never took effect, and it may have kept a place meanwhile.
+            return self.place_left(endpoint);
+        };
         self.end_calls_of(endpoint);
         self.end_deliveries_to(endpoint);
         self.end_copies_of(endpoint);
@@ -309,6 +310,7 @@ impl Machine {
             let EndpointId { vm, address } = endpoint;
             self.push(node, Frame::Died { vm, endpoint: address.0 }, Vec::new());
         }
+        self.place_left(endpoint);
     }
 
     /// A local endpoint wants to learn the death of a remote one.
@@ -375,6 +377,7 @@ impl Machine {
                 self.actions.push_back(Action::NodeUp { node, incarnation });
                 let living: Vec<EndpointId> = self.living.keys().copied().collect();
                 living.into_iter().for_each(|endpoint| self.announce(node, endpoint));
+                self.places_at_begin(node);
             }
             SessionEvent::Ended(cause) => self.node_lost(node, cause),
             SessionEvent::Close(connection) => {
@@ -395,8 +398,9 @@ impl Machine {
             peer.forget();
         }
         self.living.values_mut().for_each(|watchers| _ = watchers.remove(&node));
-        self.early.retain(|(of, _), _| *of != node);
+        self.early.forget(node);
         self.actions.push_back(Action::NodeLost { node, cause });
+        self.places_at_loss(node, cause);
     }
 
     fn packet(&mut self, node: NodeId, id: ConnectionId, bytes: &[u8]) -> Result<(), RuleBroken> {
@@ -476,70 +480,11 @@ impl Machine {
             }
             Frame::Watch { vm, endpoint } => self.watch_arrived(node, EndpointId::of(vm, endpoint)),
             Frame::Died { vm, endpoint } => {
-                let endpoint = EndpointId::of(vm, endpoint);
-                self.early.remove(&(node, endpoint));
-                if self.is_of(node, endpoint)? {
-                    self.died_there(node, endpoint);
-                }
+                self.death_told(node, EndpointId::of(vm, endpoint));
                 Ok(())
             }
-            Frame::Bound { vm, endpoint } => {
-                let endpoint = EndpointId::of(vm, endpoint);
-                if self.is_of(node, endpoint)? && !self.may_join(vm) {
-                    self.answers_are_over(endpoint);
-                    return self.bound_there(node, endpoint);
-                }
-                if self.early.len() < EARLY_MAX {
-                    self.early.entry((node, endpoint)).or_default();
-                }
-                Ok(())
-            }
+            Frame::Bound { vm, endpoint } => self.bind_told(node, EndpointId::of(vm, endpoint)),
         }
-    }
-
-    /// Whether a node owns the slot of an endpoint that it calls its own. If not, then its claim
-    /// may be on the way.
-    fn is_of(&self, node: NodeId, endpoint: EndpointId) -> Result<bool, RuleBroken> {
-        match self.owners.owner(endpoint) {
-            Some(owner) if owner == node => Ok(true),
-            None if self.owners.may_be_claimed(endpoint) => Ok(false),
-            _ => Err(RuleBroken),
-        }
-    }
-
-    /// Whether this node has no slots of a VM, and a claim of some may be on the way.
-    fn may_join(&self, vm: VmId) -> bool {
-        self.owners.is_growing() && !self.shares_vm(self.own.node, vm)
-    }
-
-    /// A node announces an endpoint. A slot has one endpoint at a time.
-    fn bound_there(&mut self, node: NodeId, endpoint: EndpointId) -> Result<(), RuleBroken> {
-        if !self.shares_vm(self.own.node, endpoint.vm) {
-            return Err(RuleBroken);
-        }
-        let slot = (endpoint.vm, endpoint.address.slot());
-        let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;
-        match peer.announced.insert(slot, endpoint.address) {
-            Some(known) if known == endpoint.address => return Ok(()),
-            Some(known) => {
-                let endpoint = EndpointId::new(endpoint.vm, known);
-                self.actions.push_back(Action::Died { endpoint });
-            }
-            None => {}
-        }
-        self.actions.push_back(Action::Bound { endpoint });
-        Ok(())
-    }
-
-    fn died_there(&mut self, node: NodeId, endpoint: EndpointId) {
-        let slot = (endpoint.vm, endpoint.address.slot());
-        if let Some(peer) = self.peers.get_mut(&node)
-            && peer.announced.get(&slot) == Some(&endpoint.address)
-        {
-            peer.announced.remove(&slot);
-        }
-        // Also of one that was never announced: the answer to a watch.
-        self.death_arrived(endpoint);
     }
 
     fn watch_arrived(&mut self, node: NodeId, endpoint: EndpointId) -> Result<(), RuleBroken> {
@@ -548,7 +493,10 @@ impl Machine {
         }
         if self.living.contains_key(&endpoint) {
             self.acquaint(endpoint, node);
-        } else if self.owners.owner(endpoint) == Some(self.own.node) {
+        } else if self.owners.owner(endpoint) == Some(self.own.node)
+            // The other node may know another holder than this one.
+            || self.may_hold(self.own.node, endpoint)
+        {
             let EndpointId { vm, address } = endpoint;
             self.push(node, Frame::Died { vm, endpoint: address.0 }, Vec::new());
         }
@@ -563,5 +511,7 @@ impl Machine {
 
 #[cfg(test)]
 mod piece_tests;
+#[cfg(test)]
+mod place_tests;
 #[cfg(test)]
 mod tests;

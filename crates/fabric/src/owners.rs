@@ -1,7 +1,12 @@
 //! Which node owns which slots of a VM. The ranges are disjoint, so an address names its node.
 
+mod backup;
+mod places;
+
 use std::collections::BTreeMap;
 
+use backup::Places;
+pub use backup::{Backup, EndSign};
 use m3ipc_abi::{GENERATION_MAX, NodeLimits, Slot};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +82,19 @@ pub enum OwnersError {
         /// The other range.
         other_range: SlotRange,
     },
+    /// A backup that is none.
+    #[error(
+        "VM {vm}: node {} cannot be the backup of slot {slot}; name one other node than the one \
+         that has the slot, which must have one", .node.0
+    )]
+    Backup {
+        /// The VM.
+        vm: VmId,
+        /// The slot.
+        slot: Slot,
+        /// The node of the backup.
+        node: NodeId,
+    },
 }
 
 /// The owner of each slot of each VM.
@@ -86,6 +104,8 @@ pub struct Owners {
     ranges: BTreeMap<(VmId, Slot), (SlotRange, NodeId)>,
     /// Whether a node may have claimed slots that this table gives to no node.
     growing: bool,
+    /// The endpoints that another node may take, and those that it has taken.
+    places: Places,
 }
 
 impl Owners {
@@ -105,9 +125,15 @@ impl Owners {
         Ok(())
     }
 
-    /// The node that owns the slot of an endpoint.
+    /// The node that has the slot of an endpoint now: its home, or the node of its backup.
     #[must_use]
     pub fn owner(&self, endpoint: EndpointId) -> Option<NodeId> {
+        self.places.holder(endpoint).or_else(|| self.home(endpoint))
+    }
+
+    /// The node to which the registry gives the slot of an endpoint.
+    #[must_use]
+    pub fn home(&self, endpoint: EndpointId) -> Option<NodeId> {
         let slot = endpoint.address.slot();
         if endpoint.address.is_reserved() {
             return None;
@@ -144,7 +170,8 @@ impl Owners {
     /// Whether each slot has the owner here that it has in `earlier`.
     #[must_use]
     pub fn extends(&self, earlier: &Self) -> bool {
-        earlier.ranges.iter().all(|(&(vm, _), &(range, node))| self.has_all(vm, range, node))
+        self.places.has_backups_of(&earlier.places)
+            && earlier.ranges.iter().all(|(&(vm, _), &(range, node))| self.has_all(vm, range, node))
     }
 
     /// Whether a node owns each slot of a range.

@@ -17,21 +17,30 @@
 //! id = 3
 //! name = "shop"
 //! slots = { alpha = [[-35, 99]], beta = [[100, 199]] }
+//! backups = [{ slot = 10, node = "beta" }]
 //! parameters = { procs = 200, mode = 0o750, life = "members" }
 //! ```
 //!
 //! All nodes have the same file. The name of a node is the name in its certificate. The parameters
 //! of a VM, and those of the cluster before the first `[[node]]`, may be left out. A proxy does not
 //! use them; programs that start a VM or a node ask for them (`m3 ldap get`).
+//!
+//! A backup may take the slot when the node that has it says that it ends (ADR 63). With
+//! `after = "refused"`, a refused connection is such a word, and with `after = "silence"` its
+//! silence is one too.
+
+mod backups;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+pub use backups::BackupError;
+use backups::{RawBackup, read_backup};
 use m3ipc_abi::{NodeLimits, Slot, VM_NAME_MAX_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{NodeId, VmId};
-use crate::owners::{Owners, OwnersError, SlotRange};
+use crate::owners::{EndSign, Owners, OwnersError, SlotRange};
 use crate::packet::{CLAIMS_MAX, CLUSTER_MAX_BYTES};
 
 /// The longest name of a node, in bytes.
@@ -95,6 +104,18 @@ pub enum RegistryError {
         low: Slot,
         /// The highest slot.
         high: Slot,
+    },
+    /// A backup that is none.
+    #[error("VM `{vm}`: `{node}` cannot be the backup of slot {slot}: {cause}")]
+    Backup {
+        /// The VM.
+        vm: String,
+        /// The slot.
+        slot: Slot,
+        /// The node that was named.
+        node: String,
+        /// The reason.
+        cause: BackupError,
     },
     /// Ranges overlap, or one is empty.
     #[error(transparent)]
@@ -231,6 +252,8 @@ struct RawVm {
     name: String,
     #[serde(default)]
     slots: BTreeMap<String, Vec<(Slot, Slot)>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    backups: Vec<RawBackup>,
     #[serde(default)]
     parameters: VmParameters,
 }
@@ -315,10 +338,16 @@ impl Registry {
                 let ranges = ranges.map(|(_, range)| (range.first, range.last));
                 (node.name.clone(), ranges.collect())
             });
+            let backups = self.backups(vm.id).map(|(slot, node, after)| RawBackup {
+                slot,
+                node: node.to_owned(),
+                after,
+            });
             RawVm {
                 id: i64::from(vm.id),
                 name: vm.name.clone(),
                 slots: slots.collect(),
+                backups: backups.collect(),
                 parameters: vm.parameters,
             }
         });
@@ -329,6 +358,15 @@ impl Registry {
             vm: vm.collect(),
         };
         toml::to_string(&raw).map_err(|e| RegistryError::Syntax(e.to_string()))
+    }
+
+    /// The backups of a VM: the slot, the name of the node, and the weakest sign that counts.
+    pub fn backups(&self, vm: VmId) -> impl Iterator<Item = (Slot, &str, EndSign)> + '_ {
+        let of_vm = self.owners.backups().filter(move |(of, ..)| *of == vm);
+        of_vm.filter_map(|(_, slot, backup)| {
+            let node = self.nodes.iter().find(|node| node.id == backup.node)?;
+            Some((slot, node.name.as_str(), backup.after))
+        })
     }
 
     /// The VM with this name.
@@ -368,7 +406,7 @@ impl Registry {
 }
 
 fn read_vm(vm: RawVm, nodes: &[NodeEntry], owners: &mut Owners) -> Result<VmEntry, RegistryError> {
-    let RawVm { id, name, slots, parameters } = vm;
+    let RawVm { id, name, slots, backups, parameters } = vm;
     check_name("VM", &name, VM_NAME_MAX_BYTES)?;
     let id = check_id("VM", id, NodeLimits::MAX.vms)?;
     let mut members = Vec::new();
@@ -380,6 +418,12 @@ fn read_vm(vm: RawVm, nodes: &[NodeEntry], owners: &mut Owners) -> Result<VmEntr
             owners.add(id, check_range(&name, first, last)?, node.id)?;
         }
         members.push(node.id);
+    }
+    for RawBackup { slot, node, after } in backups {
+        let of_name = nodes.iter().find(|it| it.name == node).map(|it| it.id);
+        if let Err(cause) = read_backup((id, slot), (of_name, after), owners) {
+            return Err(RegistryError::Backup { vm: name, slot, node, cause });
+        }
     }
     members.sort_unstable();
     Ok(VmEntry { id, name, nodes: members, parameters })
@@ -472,6 +516,41 @@ mod tests {
         ] {
             let text = parse(rest).expect_err(rest).to_string();
             assert!(text.contains(name), "{rest}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_registry_names_backups_and_each_wrong_one() {
+        let with = |backups: &str| {
+            parse(&format!(
+                "[[node]]\nid = 3\nname = \"gamma\"\naddress = \"192.0.2.3:7400\"\n\
+                 [[vm]]\nid = 3\nname = \"shop\"\n\
+                 slots = {{ alpha = [[0, 9]], beta = [[10, 19]] }}\nbackups = [{backups}]\n"
+            ))
+        };
+        let registry = with(
+            "{ slot = 5, node = \"beta\" }, \
+             { slot = 12, node = \"alpha\", after = \"silence\" }",
+        );
+        let registry = registry.expect("a registry");
+        let backups: Vec<_> = registry.backups(3).collect();
+        assert_eq!(backups, [(5, "beta", EndSign::Left), (12, "alpha", EndSign::Silence)]);
+        let again = Registry::parse(&registry.to_toml().expect("a text")).expect("a registry");
+        assert_eq!(again, registry);
+        for (backups, named) in [
+            ("{ slot = 5, node = \"delta\" }", "`delta` cannot be the backup of slot 5: no"),
+            ("{ slot = 20, node = \"beta\" }", "slot 20: no node has the slot"),
+            ("{ slot = 5, node = \"alpha\" }", "slot 5: the node has the slot itself"),
+            ("{ slot = 5, node = \"gamma\" }", "slot 5: the node has no slots of this VM"),
+            (
+                "{ slot = 5, node = \"beta\" }, { slot = 5, node = \"beta\" }",
+                "slot 5: the slot has a backup already",
+            ),
+            ("{ slot = 5, node = \"beta\", silence = 1 }", "unknown field"),
+            ("{ slot = 5, node = \"beta\", after = \"sleep\" }", "unknown variant"),
+        ] {
+            let text = with(backups).expect_err(backups).to_string();
+            assert!(text.contains(named), "{backups}\n{text}");
         }
     }
 }

@@ -145,6 +145,16 @@ impl Session {
         self.state != State::Down
     }
 
+    /// Whether there is neither a session nor a connection that may begin one.
+    pub fn is_gone(&self) -> bool {
+        self.state == State::Down && self.connection.is_none() && self.candidate.is_none()
+    }
+
+    /// When the peer was heard last.
+    pub fn heard_ns(&self) -> u64 {
+        self.heard_ns
+    }
+
     /// The incarnation of the peer, while the session lives.
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.partner.map(|(incarnation, _)| incarnation)

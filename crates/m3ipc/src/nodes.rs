@@ -16,8 +16,8 @@ use crate::endpoint::{
 use crate::error::{Fail, NameError, NodeError, NotifyError, SendError, SendRecError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Message};
+pub use m3ipc_wire::{BackedSlot, ForeignRange, NodesEvent, OtherNode, OtherSlots, SlotPlace};
 use m3ipc_wire::{DaemonEvent, NodesRequest, Request};
-pub use m3ipc_wire::{ForeignRange, NodesEvent, OtherNode};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -36,8 +36,8 @@ impl Proxy {
     /// # Errors
     /// [`NodeError`]: another process is the proxy, the user may not be it, or a local endpoint has
     /// a slot of another node.
-    pub fn register(directory: &Path, foreign: Vec<ForeignRange>) -> Result<Self, NodeError> {
-        Self::register_at(directory, foreign, IfAbsent::Start)
+    pub fn register(directory: &Path, slots: impl Into<OtherSlots>) -> Result<Self, NodeError> {
+        Self::register_at(directory, slots.into(), IfAbsent::Start)
     }
 
     /// Registers again, after the end of the daemon. This starts no daemon: the caller may run in a
@@ -45,17 +45,20 @@ impl Proxy {
     ///
     /// # Errors
     /// As [`register`](Self::register); no daemon runs.
-    pub fn register_again(directory: &Path, foreign: Vec<ForeignRange>) -> Result<Self, NodeError> {
-        Self::register_at(directory, foreign, IfAbsent::Fail)
+    pub fn register_again(
+        directory: &Path,
+        slots: impl Into<OtherSlots>,
+    ) -> Result<Self, NodeError> {
+        Self::register_at(directory, slots.into(), IfAbsent::Fail)
     }
 
     fn register_at(
         directory: &Path,
-        foreign: Vec<ForeignRange>,
+        slots: OtherSlots,
         if_absent: IfAbsent,
     ) -> Result<Self, NodeError> {
         let mut control = Control::connect(directory, if_absent)?;
-        control.request(&Request::Nodes(NodesRequest::Register(foreign)))?;
+        control.request(&Request::Nodes(NodesRequest::Register(slots)))?;
         Ok(Self { control, directory: directory.to_owned() })
     }
 
@@ -64,9 +67,24 @@ impl Proxy {
     /// # Errors
     /// [`Code::SlotUsed`]: a local endpoint has a slot of another node, and nothing has changed.
     /// The daemon is gone.
-    pub fn set_foreign(&mut self, foreign: Vec<ForeignRange>) -> Result<(), NodeError> {
-        self.control.request(&Request::Nodes(NodesRequest::Register(foreign)))?;
+    pub fn set_foreign(&mut self, slots: impl Into<OtherSlots>) -> Result<(), NodeError> {
+        self.control.request(&Request::Nodes(NodesRequest::Register(slots.into())))?;
         Ok(())
+    }
+
+    /// Says where a slot with a backup is. [`SlotPlace::Back`] gives it back to its home: `false`
+    /// if a local endpoint has it.
+    ///
+    /// # Errors
+    /// The daemon is gone; the registration does not have the slot.
+    pub fn place(&mut self, slot: BackedSlot, place: SlotPlace) -> Result<bool, NodeError> {
+        let is_back = matches!(place, SlotPlace::Back(_));
+        let request = NodesRequest::Place { slot, place };
+        match self.control.request(&Request::Nodes(request)) {
+            Ok(_) => Ok(true),
+            Err(fail) if is_back && fail.code == Code::SlotUsed => Ok(false),
+            Err(fail) => Err(fail.into()),
+        }
     }
 
     /// Tells the daemon of all other nodes, for lists.
@@ -340,6 +358,13 @@ impl StandIn {
     /// The held message of this sender ends with this code.
     pub fn failed(&mut self, sender: Address, code: Code) {
         self.endpoint.held_has_failed(&mut self.held, sender, code);
+    }
+
+    /// Whether the held message of this sender can be [let go](Self::let_go): one with a large
+    /// payload cannot, as its block was accepted.
+    #[must_use]
+    pub fn may_let_go(&self, sender: Address) -> bool {
+        self.held.may_let_go(sender)
     }
 
     /// The held message cannot be sent on yet: it lies in its slot as before.

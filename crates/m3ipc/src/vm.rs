@@ -280,6 +280,32 @@ impl Vm {
         self.bind_as(slot, BindKind::Thread(m3ipc_sys::thread_id()))
     }
 
+    /// Binds the calling process as the backup of a slot: waits until the slot is at this node.
+    ///
+    /// The registry of the nodes names the backup of a slot. Its program waits here while the
+    /// other node has the slot, and takes the place of an endpoint there when that node has ended:
+    /// the new endpoint has the same address. Root may take it, and the user of a node that
+    /// serves one user alone. The program of the home may wait in the same way, until the backup
+    /// has ended. A wait goes on while no proxy runs on this node.
+    ///
+    /// ```no_run
+    /// # let vm = m3ipc::Node::attach()?.vm_named("shop")?;
+    /// use m3ipc::Source;
+    ///
+    /// let mut server = vm.bind_backup(5, None)?;
+    /// let request = server.receive(Source::Any)?;
+    /// # let _ = request;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BindError::TimedOut`]; [`BindError::System`] with -308 and the name of the node if this
+    /// node has no backup of the slot; others as [`bind`](Self::bind), at once for a caller that is
+    /// bound already or may not bind the slot.
+    pub fn bind_backup(&self, slot: i32, limit: impl Into<Timeout>) -> Result<Endpoint, BindError> {
+        bind_backup_at(&self.directory, self.id(), slot, limit.into())
+    }
+
     fn bind_as(&self, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, BindError> {
         bind_at(&self.directory, self.id(), slot, kind, self.limit)
     }
@@ -301,6 +327,16 @@ fn bind_at(
             _ => BindError::of(fail, NONE),
         },
     })
+}
+
+fn bind_backup_at(
+    directory: &Path,
+    vm: i32,
+    slot: i32,
+    limit: Timeout,
+) -> Result<Endpoint, BindError> {
+    let bound = endpoint::bind_backup(directory, vm, slot, limit);
+    bound.map_err(|fail| BindError::of(fail, Address(slot)))
 }
 
 impl Endpoint {
@@ -334,6 +370,21 @@ impl Endpoint {
     pub fn bind_thread(vm: i32, slot: i32) -> Result<Self, BindError> {
         let kind = BindKind::Thread(m3ipc_sys::thread_id());
         bind_at(&runtime::directory(), vm, Some(slot), kind, RequestLimit::ANSWER)
+    }
+
+    /// Binds the calling process as the backup of a slot, as [`Vm::bind_backup`], in a VM that is
+    /// known by its id alone.
+    ///
+    /// ```no_run
+    /// let server = m3ipc::Endpoint::bind_backup(3, 5, None)?;
+    /// # let _ = server;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Vm::bind_backup`].
+    pub fn bind_backup(vm: i32, slot: i32, limit: impl Into<Timeout>) -> Result<Self, BindError> {
+        bind_backup_at(&runtime::directory(), vm, slot, limit.into())
     }
 
     /// Waits until another process binds this one (`wait4bind` after `lclbind`). The example is at

@@ -136,6 +136,6 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn run_with(config: &std::path::Path) -> Done {
-    let Err(error) = Config::read(config).map_err(Into::into).and_then(|it| run::run(&it));
-    Err(Failed::new(error))
+    let ended = Config::read(config).map_err(Into::into).and_then(|it| run::run(&it));
+    ended.map(|()| ExitCode::SUCCESS).map_err(Failed::new)
 }

@@ -196,6 +196,26 @@ fn a_close_tells_its_reason_after_all_frames() {
 }
 
 #[test]
+fn a_reason_is_read_after_a_write_that_failed() {
+    let (mut client, mut server, now) = stranger(&plain("b"));
+    client.write_all(&[3, 1, 0, 0, b'a']).expect("the server reads");
+    while server.peer().is_none() {
+        assert_eq!(turn(&mut *server, now), Ok(None));
+    }
+    // A frame, the reason, and a reset: the peer had not read all that lay before it.
+    client.write_all(&[0, 1, 0, 0, 9, 2, 2, 0, 0, 7, 0]).expect("the server has room");
+    let at_once = Some(Duration::ZERO);
+    rustix::net::sockopt::set_socket_linger(&client, at_once).expect("it is a socket");
+    drop(client);
+    for _ in 0..2 {
+        let _ = server.send(b"late", now);
+        server.flush();
+    }
+    assert_eq!(turn(&mut *server, now), Ok(Some(vec![9])));
+    assert_eq!(end_of(&mut *server, now), End::Closed(Reason(7)));
+}
+
+#[test]
 fn a_died_peer_is_an_end_without_reason() {
     with_both("died", |a, b| {
         let mut pair = Pair::met(a, b);

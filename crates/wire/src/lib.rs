@@ -23,8 +23,8 @@ pub use info::{
     VM_DOMAINS_MAX, VmInfo, VmLife, VmParams, WaitInfo,
 };
 pub use nodes::{
-    FOREIGN_RANGES_MAX, ForeignRange, NODE_NAME_MAX_BYTES, NodesEvent, NodesRequest,
-    OTHER_NODES_MAX, OtherNode, OtherNodeInfo,
+    BACKED_SLOTS_MAX, BackedSlot, FOREIGN_RANGES_MAX, ForeignRange, NODE_NAME_MAX_BYTES,
+    NodesEvent, NodesRequest, OTHER_NODES_MAX, OtherNode, OtherNodeInfo, OtherSlots, SlotPlace,
 };
 pub use reply::{FromDaemon, Refusal, Reply};
 pub use request::{AwaitedEvent, BindKind, Request};
@@ -46,7 +46,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 9 | the nonce of [`Request::Bind`] |
 /// | 10 | [`Request::MappedNoReply`], [`NodesRequest::Woken`], [`NodesRequest::Known`] |
 /// | 11 | the notice `MappedNoReply` on demand, a request in the packet of the greeting |
-pub const VERSION: u32 = 11;
+/// | 12 | [`OtherSlots`], [`NodesRequest::Place`], [`AwaitedEvent::Place`] |
+pub const VERSION: u32 = 12;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

@@ -18,6 +18,45 @@ pub struct ForeignRange {
     pub node: String,
 }
 
+/// The most slots with a backup of one registration.
+pub const BACKED_SLOTS_MAX: usize = 1024;
+
+/// A slot that is at this node at times: it has a backup, and this node is its home or the node of
+/// the backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct BackedSlot {
+    /// The VM.
+    pub vm: i32,
+    /// The slot.
+    pub slot: i32,
+}
+
+/// What the registry says of slots, as far as the daemon of a node needs it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherSlots {
+    /// The slots of other nodes.
+    pub foreign: Vec<ForeignRange>,
+    /// The slots that are at this node at times.
+    pub backed: Vec<BackedSlot>,
+}
+
+impl From<Vec<ForeignRange>> for OtherSlots {
+    fn from(foreign: Vec<ForeignRange>) -> Self {
+        Self { foreign, backed: Vec::new() }
+    }
+}
+
+/// Where a slot with a backup is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SlotPlace {
+    /// At this node. The next endpoint there gets this address, if there is one.
+    Here(Option<i32>),
+    /// At the node of this name. A local endpoint there has been replaced, and ends.
+    There(String),
+    /// The same, unless a local endpoint is there: -337.
+    Back(String),
+}
+
 /// The most other nodes that a daemon keeps.
 pub const OTHER_NODES_MAX: usize = 512;
 /// The longest name of another node, in bytes.
@@ -50,9 +89,16 @@ pub struct OtherNodeInfo {
 /// A request of a proxy. Root and the user of the daemon may be the proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NodesRequest {
-    /// Makes this connection the proxy of the node; these are all slots of other nodes. Reply:
-    /// `Done`, behind an event for each bound endpoint.
-    Register(Vec<ForeignRange>),
+    /// Makes this connection the proxy of the node. Reply: `Done`, behind an event for each bound
+    /// endpoint.
+    Register(OtherSlots),
+    /// A slot with a backup is at another node than before. Reply: `Done`.
+    Place {
+        /// The slot.
+        slot: BackedSlot,
+        /// Where it is.
+        place: SlotPlace,
+    },
     /// A node can be reached, or not. Reply: `Done`.
     Reachable {
         /// Its name.

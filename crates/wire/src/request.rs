@@ -2,7 +2,7 @@
 
 use crate::area::AreaRequest;
 use crate::info::{NodeParams, Privileges, VmParams};
-use crate::nodes::NodesRequest;
+use crate::nodes::{BackedSlot, NodesRequest};
 use crate::sock::SockRequest;
 use crate::trace::TraceRequest;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub enum AwaitedEvent {
     Unbind(i32),
     /// An endpoint has this name.
     Name(String),
+    /// This slot is at this node, as its home has it or its backup took it. The caller needs no
+    /// endpoint. Without a proxy this waits for one.
+    Place(BackedSlot),
 }
 
 /// A frame from a member. Each variant names its reply.

@@ -102,8 +102,7 @@ fn play(role: Role) -> io::Result<()> {
         }
         Role::Proxy { config } => {
             let config = m3ipc_proxy::run::Config::read(config).map_err(io::Error::other)?;
-            let Err(error) = m3ipc_proxy::run::run(&config);
-            return Err(io::Error::other(error));
+            return m3ipc_proxy::run::run(&config).map_err(io::Error::other);
         }
         Role::OtherProxy { program, config } => {
             let mut command = std::process::Command::new(program);

@@ -7,7 +7,7 @@ use m3ipc_fabric::{
 
 use crate::ledger::payload_of;
 use crate::network::{Event, MS};
-use crate::node::Offered;
+use crate::node::{Offered, is_backed};
 use crate::shares::user_of;
 use crate::world::{ACTS, Checked, World};
 
@@ -52,7 +52,15 @@ impl World {
     }
 
     /// A local caller and a remote address of its VM: mostly a living one.
+    /// Neither has a backup: their deaths and notifications are counted.
     pub fn some_pair(&mut self, id: NodeId) -> Option<(EndpointId, Address)> {
+        let (from, to) = self.any_pair(id)?;
+        let is_plain = !is_backed(from) && !is_backed(EndpointId::new(from.vm, to));
+        is_plain.then_some((from, to))
+    }
+
+    /// The same, of all endpoints.
+    fn any_pair(&mut self, id: NodeId) -> Option<(EndpointId, Address)> {
         let from = self.some_endpoint(id)?;
         let others: Vec<NodeId> = self.ids().into_iter().filter(|other| *other != id).collect();
         let other = self.rng.choice(others)?;
@@ -66,7 +74,7 @@ impl World {
     }
 
     fn call(&mut self, id: NodeId) -> Checked {
-        let Some((from, to)) = self.some_pair(id) else { return Ok(()) };
+        let Some((from, to)) = self.any_pair(id) else { return Ok(()) };
         let open = self.at(id).calls.values().filter(|(_, caller)| *caller == from).count();
         if open >= 2 {
             return Ok(());
@@ -88,7 +96,9 @@ impl World {
         match node.machine.call(clock_ns, Call { from, to, kind, user, content, limit_ns }) {
             Ok(call) => {
                 node.calls.insert(call, (number, from));
-                let peer = self.node_of(EndpointId::new(from.vm, to));
+                // The node to which the machine has sent it.
+                let peer = node.machine.owners().owner(EndpointId::new(from.vm, to));
+                let peer = peer.expect("owned");
                 self.ledger.met(peer, from);
                 if let Some(user) = user {
                     self.accepted(id, call, (peer, from.vm, user))?;
@@ -156,9 +166,19 @@ impl World {
 
     fn kill_endpoint(&mut self, id: NodeId) -> Checked {
         let Some(endpoint) = self.some_endpoint(id) else { return Ok(()) };
-        let now_ns = self.now_ns;
         // The bind of a successor tells of the death, too.
         let has_successor = self.rng.u8(0..4) > 0;
+        self.end_endpoint(id, endpoint, has_successor)
+    }
+
+    /// An endpoint dies, and may have a successor.
+    pub fn end_endpoint(
+        &mut self,
+        id: NodeId,
+        endpoint: EndpointId,
+        has_successor: bool,
+    ) -> Checked {
+        let now_ns = self.now_ns;
         let node = self.at(id);
         let clock_ns = node.clock_ns(now_ns);
         node.endpoints.retain(|it| *it != endpoint);
@@ -173,7 +193,8 @@ impl World {
         let node = self.at(id);
         let address = endpoint.address;
         let next = Address::new(address.generation() + 1, address.slot());
-        if has_successor {
+        // The daemon binds no slot of another node.
+        if has_successor && node.machine.owners().owner(endpoint) == Some(id) {
             node.bind(clock_ns, EndpointId::new(endpoint.vm, next));
         }
         given_up.into_iter().for_each(|number| self.ledger.gave_up(number));

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use m3ipc_abi::Address;
 use m3ipc_fabric::{CallKind, EndpointId, Failure, NodeId, Outcome};
 
+use crate::node::is_backed;
+
 /// The payload of a message or an answer with this number.
 #[must_use]
 pub fn payload_of(number: u64) -> Vec<u8> {
@@ -28,8 +30,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Ledger {
     calls: Vec<Entry>,
-    /// The latest number that was taken, per pair.
-    taken: BTreeMap<(EndpointId, Address), u64>,
+    /// The latest number that was taken, per node and pair.
+    taken: BTreeMap<(NodeId, (EndpointId, Address)), u64>,
     /// Notification bits that have not arrived.
     notified: BTreeMap<(EndpointId, Address), u64>,
     /// A node that exchanged messages with an endpoint of another node.
@@ -62,7 +64,7 @@ impl Ledger {
         self.calls.get_mut(usize::try_from(number).ok()?)
     }
 
-    pub fn taken(&mut self, number: u64) -> Checked {
+    pub fn taken(&mut self, node: NodeId, number: u64) -> Checked {
         let Some(entry) = self.entry(number) else { return Err(format!("{number} is no call")) };
         entry.deliveries += 1;
         let (pair, deliveries, kind) = (entry.pair, entry.deliveries, entry.kind);
@@ -76,7 +78,7 @@ impl Ledger {
         if kind == CallKind::Wakeup {
             return Ok(());
         }
-        let earlier = self.taken.insert(pair, number);
+        let earlier = self.taken.insert((node, pair), number);
         if earlier.is_some_and(|earlier| earlier >= number) {
             return Err(format!("{number} was taken after {earlier:?}, of one pair"));
         }
@@ -134,6 +136,9 @@ impl Ledger {
     }
 
     pub fn met(&mut self, node: NodeId, endpoint: EndpointId) {
+        if is_backed(endpoint) {
+            return;
+        }
         self.acquainted.insert((node, endpoint));
     }
 

@@ -3,7 +3,8 @@
 //! [`run`] gives the machines random verbs and random trouble, heals everything, lets all calls
 //! end, and checks the promises of `m3ipc_fabric`:
 //! at most once; order per pair; no late delivery; one outcome per call, and a true one; bounded
-//! memory; fair shares of users; deaths and notifications are not lost; silence is noticed.
+//! memory; fair shares of users; deaths and notifications are not lost; silence is noticed; a slot
+//! has one holder.
 #![forbid(unsafe_code)]
 
 mod acts;
@@ -11,6 +12,7 @@ mod copies;
 mod ledger;
 mod network;
 mod node;
+mod places;
 mod shares;
 mod world;
 

@@ -35,6 +35,8 @@ pub enum Event {
     Resume(NodeId),
     /// The local side decides a withdrawal.
     Withdrawal(NodeId, m3ipc_fabric::DeliveryId),
+    /// A backup of a slot of a VM is bound, if it may be.
+    TakePlace(NodeId, (u16, i32)),
 }
 
 /// Two nodes, the lower one first.

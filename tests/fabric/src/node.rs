@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use m3ipc_abi::Address;
 use m3ipc_fabric::{
-    CallId, CallKind, CopyId, CopyOrder, DeliveryId, EndpointId, Fault, Incarnation, Machine,
-    NodeId, Owners, Settings, VmId,
+    Backup, CallId, CallKind, CopyId, CopyOrder, DeliveryId, EndSign, EndpointId, Fault,
+    Incarnation, Machine, NodeId, Owners, Settings, VmId,
 };
 
 /// A copy, as one of its nodes sees it.
@@ -61,6 +61,10 @@ pub struct Node {
     pub owed: BTreeMap<DeliveryId, (u64, EndpointId)>,
     /// What its users share.
     pub shares: SimShares,
+    /// Backups that live on while the proxy does not.
+    pub backups: Vec<EndpointId>,
+    /// The incarnations of the nodes that it has met.
+    pub met: BTreeMap<NodeId, u64>,
     /// Open copies, of its endpoints and with them.
     pub copies: SimCopies,
 }
@@ -68,8 +72,31 @@ pub struct Node {
 /// Slots of a node: each has some.
 pub const SLOTS: i32 = 10;
 /// Endpoints of a node in each VM.
-pub const ENDPOINTS: i32 = 2;
+pub const ENDPOINTS: i32 = 3;
+/// The endpoint of a node that has a backup, by its place among the slots of the node.
+const BACKED: i32 = 2;
 pub const VMS: [u16; 2] = [1, 2];
+
+/// Whether an endpoint has a backup.
+pub fn is_backed(endpoint: EndpointId) -> bool {
+    (endpoint.address.slot() - 100) % SLOTS == BACKED
+}
+
+/// The slot with a backup.
+pub fn backed_slot(id: NodeId) -> i32 {
+    100 + i32::from(id.0) * SLOTS + BACKED
+}
+
+/// Gives each node the backup of the node before it.
+pub fn add_backups(owners: &mut Owners, ids: &[NodeId], after: EndSign) {
+    for (at, home) in ids.iter().enumerate() {
+        let node = ids[(at + 1) % ids.len()];
+        for vm in VMS {
+            let backup = Backup { node, after };
+            owners.add_backup(vm, backed_slot(*home), backup).expect("another node");
+        }
+    }
+}
 
 impl Node {
     pub fn new(id: NodeId, owners: &Owners, peers: &[NodeId], settings: Settings) -> Self {
@@ -94,6 +121,8 @@ impl Node {
             withdrawing: BTreeSet::new(),
             owed: BTreeMap::new(),
             shares: SimShares::default(),
+            backups: Vec::new(),
+            met: BTreeMap::new(),
             copies: SimCopies::new(),
         }
     }

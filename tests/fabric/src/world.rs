@@ -2,13 +2,13 @@
 
 use fastrand::Rng;
 use m3ipc_fabric::{
-    Action, CallKind, DeliveryId, EndpointId, Failure, Fault, Lane, Limits, NodeId, Owners,
-    Settings, SlotRange,
+    Action, CallKind, DeliveryId, EndSign, EndpointId, Failure, Fault, Lane, Limits, NodeId,
+    Owners, Settings, SlotRange,
 };
 
 use crate::ledger::{Ledger, number_of, payload_of};
 use crate::network::{Event, MS, Network, Pair, pair};
-use crate::node::{Node, Offered, SLOTS, VMS};
+use crate::node::{self, Node, Offered, SLOTS, VMS, is_backed};
 
 /// Acts of a run.
 pub const ACTS: u32 = 150;
@@ -50,7 +50,7 @@ pub struct World {
     owners: Owners,
     pub settings: Settings,
     fault: Option<Fault>,
-    trouble: Trouble,
+    pub trouble: Trouble,
     pub acts: u32,
     /// Inputs of stopped nodes that were put off: they are no events.
     put_off: u64,
@@ -85,6 +85,8 @@ impl World {
             let range = SlotRange::new(first, first + SLOTS - 1).expect("not empty");
             owners.add(vm, range, *id).expect("disjoint");
         }
+        let after = [EndSign::Left, EndSign::Refused, EndSign::Silence][rng.usize(0..3)];
+        node::add_backups(&mut owners, &ids, after);
         let limits =
             Limits { calls: 5, calls_of_vm: 3, waiting: 5, waiting_of_vm: 3, ..Limits::default() };
         let limits = Limits { pieced_bytes: 200, ..limits };
@@ -179,6 +181,7 @@ impl World {
             }
         }
         self.ledger.rest()?;
+        self.places_agree()?;
         if !self.has_no_copies() {
             let copies = self.nodes.iter().map(|node| &node.copies);
             return Err(format!("copies never ended: {:?}", copies.collect::<Vec<_>>()));
@@ -195,6 +198,7 @@ impl World {
             && self.nodes.iter().all(|node| node.calls.is_empty() && node.offered.is_empty())
             && self.has_no_copies()
             && self.ledger.rest().is_ok()
+            && self.places_agree().is_ok()
     }
 
     fn next_timer(&self) -> (u64, usize) {
@@ -218,6 +222,9 @@ impl World {
                 let up = [pair.0, pair.1].iter().all(|id| self.at(*id).is_up);
                 if !self.network.is_connected(pair) && up && !self.network.is_parted(pair) {
                     self.network.connect(pair, self.now_ns, &mut self.rng);
+                } else {
+                    self.refuse(pair)?;
+                    self.refuse((pair.1, pair.0))?;
                 }
                 let again_ns = self.now_ns + self.rng.u64(20 * MS..200 * MS);
                 self.network.at(again_ns, Event::Connect(pair));
@@ -232,6 +239,7 @@ impl World {
                 Ok(())
             }
             Event::Withdrawal(id, delivery) => self.decide_withdrawal(id, delivery),
+            Event::TakePlace(id, place) => self.bind_backup(id, place),
         }
     }
 
@@ -258,9 +266,9 @@ impl World {
             }
             Event::Disconnected { peer, connection, .. } => {
                 node.machine.disconnected(clock_ns, peer, connection);
-                // Nobody listens there: some drivers find out at once.
-                if !self.at(peer).is_up && self.rng.bool() {
-                    self.at(id).machine.gone(clock_ns, peer);
+                let sign = self.sign_of(peer);
+                if let Some(sign) = sign.filter(|_| self.rng.bool()) {
+                    self.at(id).machine.gone(clock_ns, peer, sign);
                 }
             }
             _ => {}
@@ -305,6 +313,7 @@ impl World {
     fn action(&mut self, id: NodeId, action: Action) -> Checked {
         let now_ns = self.now_ns;
         let Some(action) = self.copy_action(id, action)? else { return Ok(()) };
+        let Some(action) = self.place_action(id, action)? else { return Ok(()) };
         match action {
             Action::Ended { call, outcome } => {
                 let peaceful = self.trouble == Trouble::None;
@@ -319,8 +328,10 @@ impl World {
             },
             Action::Deliver { delivery, from, to, kind, content } => {
                 let receiver = EndpointId::new(from.vm, to);
-                let sender = self.node_of(from);
-                self.ledger.met(sender, receiver);
+                if !is_backed(from) {
+                    let sender = self.node_of(from);
+                    self.ledger.met(sender, receiver);
+                }
                 let node = self.at(id);
                 if !node.endpoints.contains(&receiver) {
                     return Err(format!("{receiver:?} is dead and is offered a message"));
@@ -349,6 +360,7 @@ impl World {
                 Ok(())
             }
             Action::Notify { from, to, argument } => self.ledger.notification((from, to), argument),
+            Action::Bound { endpoint } | Action::Died { endpoint } if is_backed(endpoint) => Ok(()),
             Action::Bound { endpoint } => {
                 let of = self.node_of(endpoint);
                 let is_other = of != id;
@@ -379,7 +391,11 @@ impl World {
                 self.network.disconnect(pair, connection, now_ns, &mut self.rng);
                 Ok(())
             }
-            Action::NodeUp { .. } | Action::Refused { .. } => Ok(()),
+            Action::NodeUp { node, incarnation } => {
+                self.at(id).met.insert(node, incarnation.0);
+                Ok(())
+            }
+            Action::Refused { .. } => Ok(()),
             other => Err(format!("{other:?} is no action of messages")),
         }
     }
@@ -393,7 +409,10 @@ impl World {
         self.ledger.parted(id, lost, |it| owners.owner(it).expect("owned"));
         let node = self.at(id);
         let left = |(delivery, it): (&DeliveryId, &Offered)| {
-            owners.owner(it.from) == Some(lost) && !node.withdrawing.contains(delivery)
+            // More than one node may have had a backed one.
+            !is_backed(it.from)
+                && owners.owner(it.from) == Some(lost)
+                && !node.withdrawing.contains(delivery)
         };
         match node.offered.iter().find(|it| left(*it)) {
             Some((_, it)) => {
@@ -430,7 +449,7 @@ impl World {
             node.owed.insert(delivery, (offered.number, receiver));
         }
         let clock_ns = node.clock_ns(now_ns);
-        self.ledger.taken(offered.number)?;
+        self.ledger.taken(id, offered.number)?;
         self.at(id).machine.taken(clock_ns, delivery);
         self.drain(id)
     }
@@ -484,14 +503,21 @@ impl World {
     }
 
     fn crash(&mut self, id: NodeId) {
-        let now_ns = self.now_ns;
+        let (now_ns, is_proxy_alone) = (self.now_ns, self.rng.bool());
         let node = self.at(id);
         if !node.is_up {
             return;
         }
         node.is_up = false;
         let numbers: Vec<u64> = node.calls.values().map(|(number, _)| *number).collect();
-        let endpoints = std::mem::take(&mut node.endpoints);
+        let mut endpoints = std::mem::take(&mut node.endpoints);
+        if is_proxy_alone {
+            // A backup keeps its place.
+            let owners = node.machine.owners().clone();
+            let (backups, others) =
+                endpoints.into_iter().partition(|it| owners.home(*it) != Some(id));
+            (endpoints, node.backups) = (others, backups);
+        }
         node.calls.clear();
         node.offered.clear();
         node.withdrawing.clear();
@@ -525,7 +551,9 @@ impl World {
         }
         let node = self.at(id);
         if !node.is_up {
+            let backups = std::mem::take(&mut node.backups);
             node.start(now_ns, (&owners, &ids), settings, fault);
+            backups.into_iter().for_each(|backup| node.bind(now_ns, backup));
         }
         self.drain(id)
     }

@@ -88,6 +88,13 @@ impl Process {
         let _ = self.0.wait();
     }
 
+    /// Kills it, and reads the lines that are left.
+    pub fn rest(&mut self) -> Vec<String> {
+        self.kill();
+        let lines = self.1.take().into_iter().flat_map(BufRead::lines);
+        lines.map_while(Result::ok).collect()
+    }
+
     /// Sends it a signal, such as STOP.
     ///
     /// # Panics

@@ -31,9 +31,13 @@ fn main() -> ExitCode {
         ["proxy", config] => {
             m3ipc_proxy::run::keeper::offer();
             let config = m3ipc_proxy::run::Config::read(Path::new(config));
-            let Err(error) = config.map_err(Into::into).and_then(|it| m3ipc_proxy::run::run(&it));
-            eprintln!("m3-tests-nodes: {error}");
-            ExitCode::FAILURE
+            match config.map_err(Into::into).and_then(|it| m3ipc_proxy::run::run(&it)) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("m3-tests-nodes: {error}");
+                    ExitCode::FAILURE
+                }
+            }
         }
         ["space"] => {
             println!("here");
@@ -45,7 +49,19 @@ fn main() -> ExitCode {
             let node = Node::find(Path::new(directory)).expect("the daemon runs");
             let mut node = node;
             let vm = node.vm_named(vm).expect("the VM runs");
-            let endpoint = vm.bind(slot.parse().expect("a slot")).expect("the slot is free");
+            let slot = slot.parse().expect("a slot");
+            let bound = match *role {
+                "backup" => vm.bind_backup(slot, None),
+                "try" => match vm.bind(slot) {
+                    Err(error) => {
+                        println!("{} {error}", error.code().number());
+                        return ExitCode::SUCCESS;
+                    }
+                    bound => bound,
+                },
+                _ => vm.bind(slot),
+            };
+            let endpoint = bound.expect("the slot is free");
             println!("bound");
             serve(role, endpoint);
             ExitCode::SUCCESS
@@ -125,6 +141,22 @@ fn serve(role: &str, mut endpoint: Endpoint) {
                 let _ = endpoint.reply_long(request.message.source, &answer, &bytes);
             }
         },
+        // Answers each request, and says its number before.
+        "tally" | "backup" => loop {
+            match endpoint.receive(Source::Any) {
+                Ok(request) => {
+                    let number = request.payload[..4].try_into().map(u32::from_ne_bytes);
+                    println!("{}", number.expect("4 bytes"));
+                    let _ = endpoint.reply(request.source, &request);
+                }
+                Err(error) => {
+                    println!("ended {}", error.code().number());
+                    return;
+                }
+            }
+        },
+        // Ends at once.
+        "try" => {}
         // Answers one request, and ends.
         "once" => {
             let Ok((request, bytes)) = endpoint.receive_bytes(Source::Any, None) else { return };

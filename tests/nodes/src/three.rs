@@ -46,9 +46,25 @@ impl Three {
                 let cable = CABLES.iter().position(|cable| *cable == (own, other));
                 cable.map_or(ports[other], |at| cables[at].port())
             };
-            start(&directory, own, [0, 1, 2].map(|other| at(port_of(other))), None)
+            let addresses = [0, 1, 2].map(|other| at(port_of(other)));
+            start(&directory, own, (addresses, None), "")
         });
         Self { nodes, cables, directory }
+    }
+
+    /// Starts three nodes that connect to each other without cables: a proxy that has ended refuses
+    /// them. The VM has these backups, as in the registry.
+    ///
+    /// # Panics
+    /// If one of them does not start.
+    #[must_use]
+    pub fn with_backups(name: &str, backups: &str) -> Self {
+        let directory = prepare(name);
+        let ports: [u16; 3] = free_ports();
+        let addresses = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let more = format!("backups = {backups}\n");
+        let nodes = [0, 1, 2].map(|own| start(&directory, own, (addresses, None), &more));
+        Self { nodes, cables: Vec::new(), directory }
     }
 
     /// Starts three nodes whose proxies are in these namespaces.
@@ -59,8 +75,8 @@ impl Three {
     pub fn in_spaces(name: &str, spaces: &Spaces) -> Self {
         let directory = prepare(name);
         let addresses = [0, 1, 2].map(|at| SocketAddr::from((spaces::address(at), spaces::PORT)));
-        let nodes =
-            [0, 1, 2].map(|own| start(&directory, own, addresses, Some(spaces.holder_of(own))));
+        let space = |own| Some(spaces.holder_of(own));
+        let nodes = [0, 1, 2].map(|own| start(&directory, own, (addresses, space(own)), ""));
         Self { nodes, cables: Vec::new(), directory }
     }
 
@@ -82,7 +98,12 @@ fn prepare(name: &str) -> PathBuf {
     directory
 }
 
-fn start(base: &Path, own: usize, addresses: [SocketAddr; 3], space: Option<u32>) -> OneNode {
+fn start(
+    base: &Path,
+    own: usize,
+    (addresses, space): ([SocketAddr; 3], Option<u32>),
+    more_of_vm: &str,
+) -> OneNode {
     let directory = base.join(NAMES[own]);
     std::fs::create_dir(&directory).expect("a test may write there");
     std::os::unix::fs::symlink(base.join("keys"), directory.join("keys")).expect("a fresh name");
@@ -93,7 +114,7 @@ fn start(base: &Path, own: usize, addresses: [SocketAddr; 3], space: Option<u32>
     }
     registry += &format!(
         "[[vm]]\nid = {VM}\nname = \"shop\"\nslots = {{ alpha = [[-35, 9], [29, 99]], \
-         beta = [[10, 19], [100, 199]], gamma = [[20, 28], [200, 240]] }}\n"
+         beta = [[10, 19], [100, 199]], gamma = [[20, 28], [200, 240]] }}\n{more_of_vm}"
     );
     std::fs::write(directory.join("nodes.toml"), registry).expect("a test may write there");
     OneNode::new(&directory, NAMES[own], space)

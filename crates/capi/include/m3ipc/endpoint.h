@@ -65,6 +65,27 @@ int m3_bind_any(int vmid);
 int m3_tbind_any(int vmid);
 
 /*
+ * Binds the calling process as the backup of a slot: waits until the slot is at this node.
+ *
+ * The registry of the nodes names the backup of a slot. The backup takes the place of the endpoint
+ * there, with its address, when the node of that endpoint has ended. Root may take it, and the user
+ * of a node that serves one user alone. The program of that node may wait in the same way, until
+ * the backup has ended. Without m3-proxy the wait goes on.
+ *
+ *   vmid        number of the VM
+ *   nr          slot, as for mnx_bind
+ *   timeout_ms  milliseconds to wait
+ *
+ * Returns as mnx_bind, at once for a caller that is bound or may not bind the slot, or:
+ *   EMOLRMTPROC   another node has the slot, and its backup is not at this node
+ *   EMOLTIMEDOUT  the limit is over, also with a limit of 0
+ *   EMOLINTR      a signal ended the wait
+ *   EMOLINVAL     the limit is negative and not M3_TIMEOUT_FOREVER
+ */
+int m3_bind_backup(int vmid, int nr);
+int m3_bind_backup_T(int vmid, int nr, long timeout_ms);
+
+/*
  * Binds another process of the same owner on this node to a slot.
  *
  * That process has to agree: it waits in mnx_wait4bind, and the call wakes it, or it is a child

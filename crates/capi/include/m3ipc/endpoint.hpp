@@ -66,6 +66,10 @@ public:
   static result<endpoint> bind_any(const vm &vm) noexcept {
     return bound(vm, m3_bind_any(vm.number()));
   }
+  /// Binds the process as the backup of a slot, once the slot is at this node.
+  static result<endpoint> bind_backup(const vm &vm, int slot, limit within = {}) noexcept {
+    return bound(vm, m3_bind_backup_T(vm.number(), slot, within.ms()), slot);
+  }
   /// Binds the calling thread, whose process is bound already. Use and destroy the endpoint in it.
   static result<endpoint> bind_thread(const vm &vm, int slot) noexcept {
     return bound(vm, mnx_tbind(vm.number(), slot), slot);

@@ -35,6 +35,19 @@ pub extern "C" fn m3_tbind_any(vmid: c_int) -> c_int {
     call(|| bind::bind_thread_any(vmid))
 }
 
+/// `m3_bind_backup`: see `m3ipc/endpoint.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_bind_backup(vmid: c_int, nr: c_int) -> c_int {
+    m3_bind_backup_T(vmid, nr, FOREVER)
+}
+
+/// `m3_bind_backup_T`: see `m3ipc/endpoint.h`.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub extern "C" fn m3_bind_backup_T(vmid: c_int, nr: c_int, timeout_ms: c_long) -> c_int {
+    call(|| bind::bind_backup(vmid, nr, limit(timeout_ms)?))
+}
+
 /// `mnx_lclbind`: see `m3ipc/endpoint.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_lclbind(vmid: c_int, pid: c_int, nr: c_int) -> c_int {

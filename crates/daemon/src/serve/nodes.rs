@@ -8,8 +8,8 @@ use crate::tables::{Credentials, Death, Member, MemberId, MemberKind};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{
-    DaemonEvent, FOREIGN_RANGES_MAX, ForeignRange, NODE_NAME_MAX_BYTES, NodesEvent, NodesRequest,
-    OTHER_NODES_MAX, OtherNode, OtherNodeInfo, Reply,
+    BACKED_SLOTS_MAX, BackedSlot, DaemonEvent, FOREIGN_RANGES_MAX, NODE_NAME_MAX_BYTES, NodesEvent,
+    NodesRequest, OTHER_NODES_MAX, OtherNode, OtherNodeInfo, OtherSlots, Reply, SlotPlace,
 };
 
 impl Server {
@@ -25,7 +25,8 @@ impl Server {
             return self.refuse(token, Code::Privileges, why);
         }
         match request {
-            NodesRequest::Register(ranges) => self.register_proxy(token, cred.pid, ranges),
+            NodesRequest::Register(slots) => self.register_proxy(token, cred.pid, slots),
+            NodesRequest::Place { slot, place } => self.place(token, slot, place),
             NodesRequest::Known(nodes) => self.set_known(token, nodes),
             // Answered above, for any user.
             NodesRequest::List => {}
@@ -78,23 +79,32 @@ impl Server {
         self.reply_done(token);
     }
 
-    fn register_proxy(&mut self, token: Token, pid: i32, ranges: Vec<ForeignRange>) {
+    fn register_proxy(&mut self, token: Token, pid: i32, slots: OtherSlots) {
         if self.nodes.proxy.is_some_and(|proxy| proxy != token) {
             let why = "this node has a proxy already; end that m3-proxy first";
             return self.refuse(token, Code::RscBusy, why);
         }
-        if ranges.len() > FOREIGN_RANGES_MAX {
-            let why = format!("more than {FOREIGN_RANGES_MAX} ranges of slots; join ranges");
+        if slots.foreign.len() > FOREIGN_RANGES_MAX || slots.backed.len() > BACKED_SLOTS_MAX {
+            let why = format!(
+                "more than {FOREIGN_RANGES_MAX} ranges of slots, or {BACKED_SLOTS_MAX} slots with \
+                 a backup; join ranges, or name fewer backups"
+            );
             return self.refuse(token, Code::BadValue, why);
         }
-        if let Err((id, node)) = self.node.set_foreign(ranges) {
-            let why = format!(
-                "endpoint {} of VM {} has a slot of the node {node}; end that program, or give its \
-                 slot to this node in the registry",
-                id.address, id.vm
-            );
-            return self.refuse(token, Code::SlotUsed, why);
-        }
+        let (is_new, connections) = (self.nodes.proxy.is_none(), &self.connections);
+        let registered = self.node.set_foreign(slots, is_new, |id| connections.is_attached(id));
+        let left_over = match registered {
+            Ok(left_over) => left_over,
+            Err((id, node)) => {
+                let why = format!(
+                    "endpoint {} of VM {} has a slot of the node {node}; end that program, or \
+                     give its slot to this node in the registry",
+                    id.address, id.vm
+                );
+                return self.refuse(token, Code::SlotUsed, why);
+            }
+        };
+        left_over.into_iter().for_each(|id| self.end_replaced(id));
         (self.nodes.proxy, self.nodes.proxy_pid) = (Some(token), pid);
         let own: Vec<MemberId> = self.node.own_endpoints().collect();
         for id in own {
@@ -105,6 +115,38 @@ impl Server {
         }
         tracing::info!("a proxy registered: endpoints of other nodes can be called");
         self.reply_done(token);
+        for (id, tickets) in self.node.places_are_known() {
+            self.complete_tickets(&tickets, id.address.0);
+        }
+    }
+
+    /// A slot with a backup is at another node than before.
+    fn place(&mut self, token: Token, BackedSlot { vm, slot }: BackedSlot, place: SlotPlace) {
+        if self.nodes.proxy != Some(token) {
+            return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
+        }
+        match self.node.place((vm, slot), place) {
+            Ok((ended, tickets)) => {
+                match ended {
+                    // Its proxy has dropped it already.
+                    Some(id) if self.node.is_stand_in(id) => self.unbind_endpoint(id),
+                    Some(id) => self.end_replaced(id),
+                    None => {}
+                }
+                self.reply_done(token);
+                self.complete_tickets(&tickets, slot);
+            }
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    /// Ends an endpoint in whose place another node has one. It hears of it as of an unbind.
+    fn end_replaced(&mut self, id: MemberId) {
+        let node = self.node.node_of(id.vm, id.address).unwrap_or("another node").to_owned();
+        let address = id.address.0;
+        tracing::info!(vm = id.vm, address, node, "an endpoint ends: another node has its slot");
+        self.ask_to_leave(id);
+        self.unbind_endpoint(id);
     }
 
     fn set_reachable(&mut self, token: Token, node: String, reachable: bool) {
@@ -177,6 +219,7 @@ impl Server {
     pub(crate) fn note_closed_proxy(&mut self, token: Token) {
         if self.nodes.proxy == Some(token) {
             self.nodes.proxy = None;
+            self.node.proxy_left();
             for waiting in self.connections.waking() {
                 let why = "the proxy has left; the endpoint may have been woken";
                 self.refuse(waiting, Code::Unknown, why);

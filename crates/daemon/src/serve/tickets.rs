@@ -2,10 +2,10 @@
 
 use crate::quota::Resource;
 use crate::server::Server;
-use crate::tables::{Credentials, MemberId, NameError, TicketId, Wait, WaitError};
+use crate::tables::{Credentials, Member, MemberId, NameError, TicketId, Wait, WaitError};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
-use m3ipc_wire::{AwaitedEvent, Reply};
+use m3ipc_wire::{AwaitedEvent, BackedSlot, Reply};
 
 /// The number of tickets that one connection may have open.
 const TICKETS_MAX: usize = 1024;
@@ -19,6 +19,7 @@ impl Server {
             );
             return self.refuse(token, Code::NoMem, why);
         }
+        let member = Member { pid: cred.pid, tid: None, started: connection.started };
         let charges = match self.accounts.charge(cred.uid, &[(Resource::Tickets, 1)]) {
             Ok(charges) => charges,
             Err(exceeded) => return self.refuse(token, Code::NoMem, exceeded),
@@ -30,7 +31,7 @@ impl Server {
         if let (AwaitedEvent::Unbind(address), Some(own)) = (event, own) {
             self.look_for_mapping_of(MemberId::new(own.vm, Address(*address)));
         }
-        let Some(mut wait) = self.register_wait(own, cred.pid, event, ticket) else {
+        let Some(mut wait) = self.register_wait(own, (member, cred), event, ticket) else {
             self.require_endpoint(token);
             return;
         };
@@ -39,7 +40,8 @@ impl Server {
             self.look_for_mapping_of(id);
             if self.node.endpoint(id).is_none() {
                 // The look has ended it: the wait is for a later one, if there can be one.
-                let Some(again) = self.register_wait(Some(own), cred.pid, event, ticket) else {
+                let Some(again) = self.register_wait(Some(own), (member, cred), event, ticket)
+                else {
                     return;
                 };
                 wait = again;
@@ -66,12 +68,12 @@ impl Server {
     fn register_wait(
         &mut self,
         own: Option<MemberId>,
-        pid: i32,
+        (member, cred): (Member, &Credentials),
         event: &AwaitedEvent,
         ticket: TicketId,
     ) -> Option<Result<Wait, WaitError>> {
         Some(match event {
-            AwaitedEvent::OwnBind => Ok(self.node.wait_bind(pid, ticket)),
+            AwaitedEvent::OwnBind => Ok(self.node.wait_bind(cred.pid, ticket)),
             AwaitedEvent::Bind(address) => {
                 let id = MemberId::new(own?.vm, Address(*address));
                 self.node.wait_bind_ep(Some(own?.address), id, ticket)
@@ -81,6 +83,10 @@ impl Server {
                 self.node.wait_unbind(Some(own?.address), id, ticket)
             }
             AwaitedEvent::Name(name) => self.node.wait_name(own?.vm, name, ticket),
+            AwaitedEvent::Place(BackedSlot { vm, slot }) => {
+                let has_proxy = self.nodes.proxy.is_some();
+                self.node.wait_place((*vm, *slot), (member, cred), has_proxy, ticket)
+            }
         })
     }
 

@@ -25,9 +25,9 @@ impl Node {
     /// Binds a member to a slot.
     ///
     /// # Errors
-    /// In this order: VM id -302; VM not running -303; slot range -34; not allowed -335; thread
-    /// without thread id -336; bound already -337; thread of an unbound process -334; slot taken
-    /// -337; quota -12.
+    /// In this order: VM id -302; VM not running -303; slot range -34; not allowed -335, also for
+    /// the place of another node's endpoint; thread without thread id -336; bound already -337;
+    /// thread of an unbound process -334; slot taken -337; quota -12.
     pub fn bind(
         &mut self,
         vm: i32,
@@ -41,16 +41,16 @@ impl Node {
         if !slot_in_range(&table.spec.limits, slot) {
             return Err(BindError::Range(slot));
         }
-        if let Some(range) = self.foreign.find(vm, slot) {
+        let elsewhere = self.foreign.find(vm, slot).or_else(|| self.foreign.unproven(vm, slot));
+        if let Some(range) = elsewhere {
             return Err(BindError::OtherNode { slot, node: range.node.clone() });
         }
-        check_allowed(table, slot, member, cred, kind)?;
-        self.check_member(vm, member, kind)?;
+        self.check_right(vm, slot, member, cred, kind)?;
         let table = self.running(vm)?;
         if table.slots.contains_key(&slot) {
             return Err(BindError::Taken(slot));
         }
-        let address = Address::next_life(slot, table.latest.get(&slot).copied());
+        let latest = table.latest.get(&slot).copied();
         let (uid, gid) = match kind {
             MemberKind::Foreign { uid, gid } => (uid, gid),
             MemberKind::Process
@@ -63,6 +63,7 @@ impl Node {
             return Err(BindError::Quota { uid, quota });
         }
         self.check_slot_share(vm, slot, uid, cred)?;
+        let address = self.foreign.next_address(vm, slot, latest);
         let id = MemberId::new(vm, address);
         self.commit(Record::Bind { id, member, kind, uid, gid, nonce });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
@@ -82,12 +83,48 @@ impl Node {
     ) -> Result<Bound, BindError> {
         let table = self.running(vm)?;
         let slot = match table.lowest_free_user_slot() {
-            Some(slot) if self.foreign.find(vm, slot).is_none() => Some(slot),
+            Some(slot) if self.foreign.may_be_chosen(vm, slot) => Some(slot),
             Some(slot) => self.foreign.lowest_own_slot(table, slot),
             None => None,
         };
         let slot = slot.ok_or(BindError::Full)?;
         self.bind(vm, slot, member, cred, kind, nonce)
+    }
+
+    /// Checks whether a member may bind a slot of this node, if it is free.
+    ///
+    /// # Errors
+    /// Those of [`Node::bind`] that do not depend on other endpoints.
+    pub(super) fn check_right(
+        &self,
+        vm: i32,
+        slot: Slot,
+        member: Member,
+        cred: &Credentials,
+        kind: MemberKind,
+    ) -> Result<(), BindError> {
+        let table = self.running(vm)?;
+        check_allowed(table, slot, member, cred, kind)?;
+        let uid = match kind {
+            MemberKind::Foreign { uid, .. } => uid,
+            MemberKind::Process
+            | MemberKind::Thread
+            | MemberKind::Additional
+            | MemberKind::StandIn => cred.uid,
+        };
+        // Peers take the backup for the endpoint that was there. The owner of a VM counts for
+        // nothing here: any user may have made the VM of this id on this node.
+        let is_place = self.foreign.is_of_backup(vm, slot);
+        if is_place && !cred.is_root() && !self.is_privileged(uid) {
+            return Err(BindError::Place { uid, slot });
+        }
+        self.check_member(vm, member, kind)
+    }
+
+    /// Root, the owner of a VM and privileged users.
+    fn is_privileged_in(&self, table: &Vm, uid: u32, cred: &Credentials) -> bool {
+        let owner = table.spec.owner_uid;
+        cred.is_root() || self.is_privileged(uid) || [uid, cred.uid].contains(&owner)
     }
 
     /// Checks whether a user may have one more user slot of a VM. The owner of the VM and root may
@@ -100,11 +137,7 @@ impl Node {
         cred: &Credentials,
     ) -> Result<(), BindError> {
         let table = self.running(vm)?;
-        let owner = table.spec.owner_uid;
-        let is_privileged = cred.is_root()
-            || self.is_privileged(uid)
-            || [uid, cred.uid].contains(&owner)
-            || slot < FIRST_USER_SLOT;
+        let is_privileged = self.is_privileged_in(table, uid, cred) || slot < FIRST_USER_SLOT;
         let share = table.slot_share(uid);
         if is_privileged || share.admits(1, false) {
             return Ok(());

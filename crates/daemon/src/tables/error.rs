@@ -217,6 +217,17 @@ pub enum BindError {
         "user {0} may not bind this slot or process; ask the VM's owner for a mode that allows it"
     )]
     NotAllowed(u32),
+    /// The slot is the place of an endpoint of another node.
+    #[error(
+        "slot {slot} is the place of another node's endpoint, and user {uid} may not take it: \
+         peers trust its address; run the backup as root, or as the user of a node of one user"
+    )]
+    Place {
+        /// The member's owner.
+        uid: u32,
+        /// The slot.
+        slot: Slot,
+    },
     /// The member's owner has as many slots of the VM as the quota allows, or only the reserve of
     /// the VM's owner is left.
     #[error(
@@ -251,7 +262,7 @@ impl BindError {
             Self::OtherNode { .. } => Code::RmtProc,
             Self::NotForeign(..) => Code::LclProc,
             Self::Kind => Code::BindType,
-            Self::NotAllowed(_) => Code::Privileges,
+            Self::NotAllowed(_) | Self::Place { .. } => Code::Privileges,
             Self::Quota { .. } | Self::SlotQuota { .. } => Code::NoMem,
         }
     }
@@ -337,6 +348,20 @@ pub enum WaitError {
     /// The name is not allowed.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// The caller could not bind the slot.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The slot belongs to another node, and this one has no backup of it.
+    #[error(
+        "slot {slot} belongs to the node {node}, and its backup is not at this node; add it to \
+         `backups` in the registry, on all nodes"
+    )]
+    NoBackup {
+        /// The slot.
+        slot: Slot,
+        /// The node.
+        node: String,
+    },
 }
 
 impl WaitError {
@@ -347,6 +372,33 @@ impl WaitError {
             Self::Vm(error) => error.code(),
             Self::Lookup(error) => error.code(Code::Endpoint),
             Self::Name(error) => error.code(),
+            Self::NoBackup { .. } => Code::RmtProc,
+            Self::Bind(error) => error.code(),
+        }
+    }
+}
+
+/// Why a proxy cannot say where a slot is.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PlaceError {
+    /// The proxy has named no backup of the slot.
+    #[error("slot {0} of VM {1} has no backup; register it first")]
+    NoBackup(Slot, i32),
+    /// A local endpoint has the slot.
+    #[error("a local endpoint has slot {0}; it keeps it")]
+    Used(Slot),
+    /// The address is one of another slot.
+    #[error("the address is not one of slot {0}")]
+    Address(Slot),
+}
+
+impl PlaceError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::NoBackup(..) | Self::Address(_) => Code::BadValue,
+            Self::Used(_) => Code::SlotUsed,
         }
     }
 }

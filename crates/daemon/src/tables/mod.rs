@@ -67,8 +67,8 @@ pub use area::{
 pub use area_error::AreaError;
 pub use bind::Bound;
 pub use error::{
-    BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError, UnbindError,
-    VmError, WaitError,
+    BindError, Denied, LinkError, LookupError, NameError, PlaceError, PrivError, ReplayError,
+    UnbindError, VmError, WaitError,
 };
 pub use identity::{Credentials, Member, MemberId, MemberKind, VmAccess, VmMode};
 pub use link_table::LinkedPeer;

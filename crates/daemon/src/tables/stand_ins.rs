@@ -1,34 +1,107 @@
 //! Stand-ins: endpoints of a proxy, in place of endpoints of other nodes.
 
-use m3ipc_abi::Address;
-use m3ipc_wire::ForeignRange;
+use m3ipc_abi::{Address, Slot};
+use m3ipc_wire::{ForeignRange, OtherSlots, SlotPlace};
 
 use super::bind::Bound;
-use super::error::BindError;
-use super::foreign::Foreign;
+use super::error::{BindError, PlaceError};
+use super::foreign::{Foreign, Lives, Place};
 use super::identity::{Credentials, Member, MemberId, MemberKind};
 use super::lookup::slot_in_range;
 use super::node::Node;
 use super::record::Record;
+use super::tickets::TicketId;
 use super::vm::Vm;
 
 impl Node {
-    /// Takes the slots of other nodes in place of the former ones.
+    /// Takes the slots of other nodes in place of the former ones. The endpoints that it returns
+    /// are backups of an earlier daemon, which nobody knows any more: end them.
+    ///
+    /// The same proxy says no more than before of slots with a backup. A new one knows only those
+    /// of the backups that it hears of, which are attached.
     ///
     /// # Errors
     /// The local endpoint that has one of them; nothing changes then.
-    pub fn set_foreign(&mut self, ranges: Vec<ForeignRange>) -> Result<(), (MemberId, String)> {
-        let foreign = Foreign { ranges };
-        for vm in self.vms() {
-            let own = vm.slots.values().filter(|it| it.kind != MemberKind::StandIn);
-            for address in own.map(|endpoint| endpoint.address) {
-                if let Some(range) = foreign.find(vm.id(), address.slot()) {
-                    return Err((MemberId::new(vm.id(), address), range.node.clone()));
-                }
+    pub fn set_foreign(
+        &mut self,
+        slots: OtherSlots,
+        is_new_proxy: bool,
+        is_attached: impl Fn(MemberId) -> bool,
+    ) -> Result<Vec<MemberId>, (MemberId, String)> {
+        let foreign = Foreign::new(slots, &self.foreign, |(vm, slot), place| match place {
+            Place::Here(_) => {
+                !is_new_proxy || self.local_endpoint(vm, slot).is_some_and(&is_attached)
+            }
+            Place::There(_) => !is_new_proxy,
+        });
+        let mut left_over = Vec::new();
+        for id in self.own_endpoints() {
+            let slot = id.address.slot();
+            match foreign.find(id.vm, slot) {
+                Some(_) if foreign.is_backed(id.vm, slot) => left_over.push(id),
+                Some(range) => return Err((id, range.node.clone())),
+                None => {}
             }
         }
         self.foreign = foreign;
-        Ok(())
+        Ok(left_over)
+    }
+
+    /// The proxy has left, and with it the proof that a place without an endpoint is free.
+    pub fn proxy_left(&mut self) {
+        let mut foreign = std::mem::take(&mut self.foreign);
+        foreign.proxy_left(|(vm, slot)| self.local_endpoint(vm, slot).is_some());
+        self.foreign = foreign;
+    }
+
+    /// The endpoint of this node itself that has a slot.
+    #[must_use]
+    pub fn local_endpoint(&self, vm: i32, slot: Slot) -> Option<MemberId> {
+        let endpoint = self.vm(vm).ok()?.slots.get(&slot)?;
+        let is_own = endpoint.kind != MemberKind::StandIn;
+        is_own.then_some(MemberId::new(vm, endpoint.address))
+    }
+
+    /// Puts a slot with a backup at a node. Returns the endpoint that has the slot and must end,
+    /// and the tickets that this completes.
+    ///
+    /// # Errors
+    /// The slot has no backup; a local endpoint has it, and it was to go back.
+    pub fn place(
+        &mut self,
+        (vm, slot): (i32, Slot),
+        place: SlotPlace,
+    ) -> Result<(Option<MemberId>, Vec<TicketId>), PlaceError> {
+        // A third node learns which of two others has the slot.
+        let is_among_others = !matches!(place, SlotPlace::Here(_))
+            && self.foreign.find(vm, slot).is_some()
+            && self.local_endpoint(vm, slot).is_none();
+        if !self.foreign.is_backed(vm, slot) && !is_among_others {
+            return Err(PlaceError::NoBackup(slot, vm));
+        }
+        let local = self.local_endpoint(vm, slot);
+        let there = |node| Place::There(ForeignRange { vm, first: slot, last: slot, node });
+        match place {
+            SlotPlace::Here(address) => {
+                let address = address.map(Address);
+                if address.is_some_and(|it| it.is_reserved() || it.slot() != slot) {
+                    return Err(PlaceError::Address(slot));
+                }
+                self.foreign.place(vm, slot, Place::Here(Lives::None(address)));
+                let all = self.stand_ins().into_iter();
+                let stand_in = all.filter(|it| it.vm == vm).find(|it| it.address.slot() == slot);
+                Ok((stand_in, self.tickets.on_place(MemberId::new(vm, Address(slot)))))
+            }
+            SlotPlace::There(node) => {
+                self.foreign.place(vm, slot, there(node));
+                Ok((local, Vec::new()))
+            }
+            SlotPlace::Back(_) if local.is_some() => Err(PlaceError::Used(slot)),
+            SlotPlace::Back(node) => {
+                self.foreign.place(vm, slot, there(node));
+                Ok((None, Vec::new()))
+            }
+        }
     }
 
     /// Binds a stand-in with the address that its endpoint has on its own node.

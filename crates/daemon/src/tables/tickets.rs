@@ -21,13 +21,15 @@ pub(super) enum Event {
     Unbound(MemberId),
     /// An endpoint of this VM has this name.
     Named(i32, String),
+    /// This slot, with generation 0, is at this node.
+    Placed(MemberId),
 }
 
 impl Event {
     fn vm(&self) -> Option<i32> {
         match self {
             Self::ProcessBound(_) => None,
-            Self::Bound(id) | Self::Unbound(id) => Some(id.vm),
+            Self::Bound(id) | Self::Unbound(id) | Self::Placed(id) => Some(id.vm),
             Self::Named(vm, _) => Some(*vm),
         }
     }
@@ -67,6 +69,19 @@ impl Tickets {
 
     pub(super) fn on_unbind(&mut self, id: MemberId) -> Vec<TicketId> {
         self.complete(&Event::Unbound(id))
+    }
+
+    pub(super) fn on_place(&mut self, slot: MemberId) -> Vec<TicketId> {
+        self.complete(&Event::Placed(slot))
+    }
+
+    /// The slots for which backups wait.
+    pub(super) fn places(&self) -> Vec<MemberId> {
+        let placed = |event: &Event| match event {
+            Event::Placed(slot) => Some(*slot),
+            _ => None,
+        };
+        self.by_event.keys().filter_map(placed).collect()
     }
 
     pub(super) fn on_name(&mut self, vm: i32, name: &str) -> Vec<TicketId> {

@@ -1,13 +1,14 @@
-//! `wait4bind`, `wait4bindep`, `wait4unbind`, `wait4name`: waits under opaque tickets.
+//! `wait4bind`, `wait4bindep`, `wait4unbind`, `wait4name`, and the wait of a backup: waits under
+//! opaque tickets.
 //!
 //! The event that ends a wait removes its ticket. The daemon cancels the ticket of a waiter that
 //! gives up. The daemon also bounds the number of tickets per connection.
 
-use m3ipc_abi::{Address, SYSTEM_SLOTS};
+use m3ipc_abi::{Address, SYSTEM_SLOTS, Slot};
 
 use super::error::{LookupError, NameError, WaitError};
-use super::identity::MemberId;
-use super::lookup::Holder;
+use super::identity::{Credentials, Member, MemberId, MemberKind};
+use super::lookup::{Holder, slot_in_range};
 use super::names::check_name;
 use super::node::Node;
 use super::tickets::{Event, TicketId};
@@ -112,6 +113,46 @@ impl Node {
             Err(NameError::Unknown) => Ok(self.register(Event::Named(vm, name.to_owned()), ticket)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The wait of a backup for its slot. Without a proxy nobody knows where the slot is.
+    ///
+    /// # Errors
+    /// VM id -302; VM not running -303; range -34; another node has the slot, and its backup is
+    /// not at this one -308; the member may not bind it, as for [`Node::bind`].
+    pub fn wait_place(
+        &mut self,
+        (vm, slot): (i32, Slot),
+        (member, cred): (Member, &Credentials),
+        has_proxy: bool,
+        ticket: TicketId,
+    ) -> Result<Wait, WaitError> {
+        let table = self.running(vm)?;
+        if !slot_in_range(&table.spec.limits, slot) {
+            return Err(LookupError::Range(slot).into());
+        }
+        let place = MemberId::new(vm, Address(slot));
+        let range = self.foreign.find(vm, slot);
+        if let Some(range) = range.filter(|_| !self.foreign.is_backed(vm, slot)) {
+            return Err(WaitError::NoBackup { slot, node: range.node.clone() });
+        }
+        let is_here = range.is_none();
+        self.check_right(vm, slot, member, cred, MemberKind::Process)?;
+        match is_here && has_proxy {
+            true => Ok(Wait::Already(place.address)),
+            false => Ok(self.register(Event::Placed(place), ticket)),
+        }
+    }
+
+    /// A proxy has registered: the tickets of the waits that need not go on.
+    pub fn places_are_known(&mut self) -> Vec<(MemberId, Vec<TicketId>)> {
+        let waits_on = |id: &MemberId| {
+            let slot = id.address.slot();
+            self.foreign.find(id.vm, slot).is_some() && self.foreign.is_backed(id.vm, slot)
+        };
+        let places: Vec<MemberId> = self.tickets.places();
+        let over: Vec<MemberId> = places.into_iter().filter(|id| !waits_on(id)).collect();
+        over.into_iter().map(|id| (id, self.tickets.on_place(id))).collect()
     }
 
     /// Cancels the ticket of a waiter that gave up or died.

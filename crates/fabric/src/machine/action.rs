@@ -1,6 +1,6 @@
 //! What goes into the machine and comes out of it.
 
-use m3ipc_abi::Address;
+use m3ipc_abi::{Address, Slot};
 
 use super::open_copies::CopyId;
 use crate::ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
@@ -142,6 +142,32 @@ pub enum Action {
         node: NodeId,
         /// Why.
         cause: Failure,
+    },
+    /// A slot is at another node than before: at that of its backup, or at its home again. A local
+    /// endpoint there has been replaced, and must end.
+    Placed {
+        /// The VM.
+        vm: VmId,
+        /// The slot.
+        slot: Slot,
+        /// The node that has it now.
+        node: NodeId,
+    },
+    /// The home of a slot has ended, and this node has its backup: a local endpoint may take the
+    /// place, with the address of the former one.
+    PlaceFree {
+        /// The VM.
+        vm: VmId,
+        /// The slot.
+        slot: Slot,
+    },
+    /// The home of a slot is back, and no local endpoint has the place: no more may take it. Report
+    /// by [`crate::Machine::gave_back`], unless one has taken it just now.
+    GiveBack {
+        /// The VM.
+        vm: VmId,
+        /// The slot.
+        slot: Slot,
     },
     /// Calls of a VM to the node are accepted again.
     Room {

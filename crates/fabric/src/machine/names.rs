@@ -3,13 +3,12 @@
 //! A name is attached on its own node first, and then by the stand-in on each other node. Where it
 //! is taken, the stand-in goes without it: each node has at most one holder.
 
+use m3ipc_abi::NAME_MAX_BYTES;
+
 use super::action::Action;
 use super::{Machine, RuleBroken};
 use crate::ids::{EndpointId, NodeId};
 use crate::packet::Frame;
-
-/// Most names that an endpoint may have ahead of the claim of its slot.
-const EARLY_NAMES_MAX: usize = 64;
 
 impl Machine {
     /// A local endpoint has attached a name.
@@ -46,15 +45,11 @@ impl Machine {
         body: &[u8],
     ) -> Result<(), RuleBroken> {
         let name = std::str::from_utf8(body).map_err(|_| RuleBroken)?;
-        if name.contains('\0') {
+        if name.contains('\0') || name.len() > NAME_MAX_BYTES {
             return Err(RuleBroken);
         }
         if !self.is_of(node, endpoint)? || self.may_join(endpoint.vm) {
-            if let Some(names) = self.early.get_mut(&(node, endpoint))
-                && names.len() < EARLY_NAMES_MAX
-            {
-                names.insert(name.to_owned());
-            }
+            self.early.name(node, endpoint, name);
             return Ok(());
         }
         // The names of a dead endpoint may be late; of others a node may not speak.

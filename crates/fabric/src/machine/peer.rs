@@ -9,7 +9,17 @@ use super::shares::{Most, Shares};
 use super::streams::Streams;
 use crate::faults::{Fault, Planted};
 use crate::ids::{CallId, DeliveryId, NodeId, VmId};
+use crate::owners::EndSign;
 use crate::session::Session;
+
+/// What is known of the end of a peer's node.
+#[derive(Debug, Default)]
+pub(super) struct PeerEnd {
+    /// Whether a session with it has begun in this life.
+    pub was_met: bool,
+    /// The surest sign since the last session.
+    pub sign: Option<EndSign>,
+}
 
 /// A peer.
 #[derive(Debug)]
@@ -37,6 +47,8 @@ pub(super) struct Peer {
     pub shares: Shares,
     /// The living endpoints of the peer, as far as it has announced them: one for each slot.
     pub announced: BTreeMap<(VmId, Slot), Address>,
+    /// What is known of its end.
+    pub end: PeerEnd,
     /// Payloads that travel in pieces.
     pub streams: Streams,
     /// Whether the last piece was that of a copy.
@@ -58,6 +70,7 @@ impl Peer {
             wants_room: BTreeSet::new(),
             shares: Shares::default(),
             announced: BTreeMap::new(),
+            end: PeerEnd::default(),
             streams: Streams::default(),
             copied_last: false,
         }

@@ -183,19 +183,34 @@ fn a_claim_may_be_on_the_way() {
 
 #[test]
 fn broken_rules_end_the_session() {
-    let died = Frame::Died { vm: 1, endpoint: 3 };
+    let bound = Frame::Bound { vm: 1, endpoint: 3 };
     let took = Frame::Took { call: CallId(1) };
-    for frame in [died, took] {
+    for frame in [bound, took] {
         let mut machine = machine();
         greet(&mut machine, FIRST, hello(1));
         send_frame(&mut machine, 0, frame, &[]);
         let lost = Action::NodeLost { node: PEER, cause: Failure::Broke };
         assert!(actions(&mut machine).contains(&lost));
     }
+    // The death of an endpoint of another node tells nothing.
     let mut machine = machine();
     greet(&mut machine, FIRST, hello(1));
-    send_frame(&mut machine, 0, call_from(Address::new(1, 103).0), &[0; 39]);
+    let _ = actions(&mut machine);
+    send_frame(&mut machine, 0, Frame::Died { vm: 1, endpoint: 3 }, &[]);
+    assert_eq!(actions(&mut machine), []);
+    send_frame(&mut machine, 1, call_from(Address::new(1, 103).0), &[0; 39]);
     assert!(!machine.is_reachable(PEER));
+}
+
+#[test]
+fn a_name_that_no_daemon_attaches_ends_the_session() {
+    for (more, lives) in [(0, true), (1, false)] {
+        let mut machine = machine();
+        greet(&mut machine, FIRST, hello(1));
+        let name = vec![b'a'; m3ipc_abi::NAME_MAX_BYTES + more];
+        send_frame(&mut machine, 0, Frame::Named { vm: 1, endpoint: endpoint(1).address.0 }, &name);
+        assert_eq!(machine.is_reachable(PEER), lives);
+    }
 }
 
 #[test]
@@ -448,11 +463,11 @@ fn a_proxy_that_has_surely_ended_is_lost_without_the_rest_of_the_grace() {
     let call = machine.call(3 * MS, call(1)).expect("it is announced");
     actions(&mut machine);
     // It is connected: nobody can know of an end.
-    machine.gone(4 * MS, PEER);
+    machine.gone(4 * MS, PEER, EndSign::Refused);
     assert!(machine.is_reachable(PEER));
     machine.disconnected(5 * MS, PEER, FIRST);
     assert!(machine.is_reachable(PEER), "a flap");
-    machine.gone(5 * MS, PEER);
+    machine.gone(5 * MS, PEER, EndSign::Refused);
     assert!(!machine.is_reachable(PEER));
     let ends = actions(&mut machine);
     let cause = Failure::LinkDown;
@@ -465,7 +480,7 @@ fn a_proxy_that_has_surely_ended_is_lost_without_the_rest_of_the_grace() {
 }
 
 /// Frames that a machine sends now, in their order.
-fn sent_frames(machine: &mut Machine) -> Vec<Frame> {
+pub(super) fn sent_frames(machine: &mut Machine) -> Vec<Frame> {
     let packets = std::iter::from_fn(|| machine.poll_transmit(4 * MS, PEER, Lane::Message));
     let packets: Vec<_> = packets.map(|it| decode(&it.bytes).expect("a packet").0).collect();
     packets

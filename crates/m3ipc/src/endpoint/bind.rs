@@ -17,7 +17,7 @@ use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{ControlPage, WaitStrategy};
-use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
+use m3ipc_wire::{AwaitedEvent, BackedSlot, BindKind, Reply, Request};
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -27,6 +27,9 @@ use std::path::Path;
 const NO_FAST_PATH: &str = "M3_NO_FAST_PATH";
 /// The wait strategy of new endpoints: `spin`, `block` or `adaptive`. For tests.
 const WAIT: &str = "M3_WAIT";
+
+/// A daemon that ends after so long was no failed try.
+const LASTED_NS: u64 = 1_000_000_000;
 
 /// Binds the calling process or thread.
 pub(crate) fn bind(
@@ -78,12 +81,36 @@ fn retry_on_daemon_death<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Res
     attempt()
 }
 
+/// The same for an attempt that may wait for days: daemons that have answered for [`LASTED_NS`] do
+/// not count.
+fn retry_waits<T>(
+    now_ns: impl Fn() -> u64,
+    mut attempt: impl FnMut() -> Result<T, Fail>,
+) -> Result<T, Fail> {
+    let mut tries = 1;
+    loop {
+        let begin_ns = now_ns();
+        match attempt() {
+            Err(fail) if fail.code == Code::NotConn => {
+                tries = match now_ns().saturating_sub(begin_ns) < LASTED_NS {
+                    true => tries + 1,
+                    false => 1,
+                };
+                if tries > TRIES {
+                    return Err(fail);
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
 /// Waits until another process binds this one (`lclbind`), and takes the endpoint.
 pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> {
     let deadline = limit.deadline();
     // One limit for all attempts.
     let within = RequestLimit::until(deadline);
-    retry_on_daemon_death(|| {
+    retry_waits(m3ipc_sys::monotonic_ns, || {
         let mut control = Control::connect_within(directory, IfAbsent::Revive, within)?;
         // A registered wait is the consent to be bound by others: a look without a wait gives none.
         if !deadline.no_wait
@@ -101,6 +128,39 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
         attach(control, &reply, fds, None, |control, _page| {
             control.request(&Request::Mapped).map(drop)
         })
+    })
+}
+
+/// Waits until a slot with a backup is at this node, and binds the calling process there.
+pub(crate) fn bind_backup(
+    directory: &Path,
+    vm: i32,
+    slot: i32,
+    limit: Timeout,
+) -> Result<Endpoint, Fail> {
+    let deadline = limit.deadline();
+    // One limit for all attempts.
+    let within = RequestLimit::until(deadline);
+    let (awaited, nonce) = (AwaitedEvent::Place(BackedSlot { vm, slot }), random_number());
+    let bind = Request::Bind { vm, slot: Some(slot), kind: BindKind::Process, nonce };
+    retry_waits(m3ipc_sys::monotonic_ns, || {
+        let mut control = Control::connect_within(directory, IfAbsent::Revive, within)?;
+        loop {
+            if let (Reply::Wait(ticket), _) = control.request(&Request::Await(awaited.clone()))? {
+                wait_ticket(&mut control, ticket, deadline)?;
+            }
+            // The bind asks on the connection that has waited: after the death of the daemon its
+            // successor must hear of the slots of other nodes first.
+            let (reply, fds) = match control.request(&bind) {
+                // The home of the slot came back meanwhile.
+                Err(fail) if fail.code == Code::RmtProc => continue,
+                other => other?,
+            };
+            return attach(control, &reply, fds, None, |control, page| match page.set_mapped() {
+                true => control.send(&Request::MappedNoReply),
+                false => Ok(()),
+            });
+        }
     })
 }
 
@@ -165,4 +225,27 @@ fn attach(
         trace: EndpointTrace::default(),
         priorities: super::inheritance::Priorities::default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_long_wait_survives_any_number_of_daemons_and_a_short_one_some() {
+        let (now_ns, tried) = (Cell::new(0), Cell::new(0_u32));
+        let attempt = |lasts_ns: u64, most: u32| {
+            now_ns.set(now_ns.get() + lasts_ns);
+            tried.set(tried.get() + 1);
+            if tried.get() <= most { Err(Fail::from(Code::NotConn)) } else { Ok(()) }
+        };
+        let wait = |lasts_ns, most| {
+            tried.set(0);
+            retry_waits(|| now_ns.get(), || attempt(lasts_ns, most)).map_err(|fail| fail.code)
+        };
+        assert_eq!(wait(LASTED_NS, 10 * TRIES), Ok(()));
+        assert_eq!(wait(LASTED_NS - 1, TRIES - 1), Ok(()));
+        assert_eq!((wait(LASTED_NS - 1, TRIES), tried.get()), (Err(Code::NotConn), TRIES));
+    }
 }

@@ -128,7 +128,7 @@ use stamps::Moment;
 use trace::EndpointTrace;
 use waiter::Waiter;
 
-pub(crate) use bind::{bind, bind_by, claim};
+pub(crate) use bind::{bind, bind_backup, bind_by, claim};
 
 /// A bound endpoint. A drop unbinds it.
 ///

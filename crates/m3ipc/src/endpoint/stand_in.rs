@@ -41,6 +41,8 @@ struct HeldMessage {
     state: SlotState,
     is_taken: bool,
     is_given_up: bool,
+    /// Whether a block came with it.
+    has_block: bool,
 }
 
 /// The messages that a stand-in has and has not ended, by sender.
@@ -51,6 +53,11 @@ impl HeldMessages {
     /// Whether there is one of this sender that its receiver has not taken.
     pub(crate) fn is_open(&self, sender: Address) -> bool {
         self.0.get(&sender.0).is_some_and(|held| !held.is_taken)
+    }
+
+    /// Whether there is one of this sender that can go back into its slot.
+    pub(crate) fn may_let_go(&self, sender: Address) -> bool {
+        self.0.get(&sender.0).is_some_and(|held| !held.is_taken && !held.has_block)
     }
 
     /// Whether there is any: it may be given up without a ring.
@@ -216,12 +223,14 @@ impl Endpoint {
         held: &mut HeldMessages,
     ) -> Option<Found> {
         self.trace.stamp(Moment::Found);
-        let (taken, bytes) = if self.peers.get(index).link().has_incoming_block() {
+        let has_block = self.peers.get(index).link().has_incoming_block();
+        let (taken, bytes) = if has_block {
             self.hold_with_block(index, from, arrival)?
         } else {
             self.conversation(index).on_link(|link| link.hold(arrival)).ok().flatten()?
         };
-        let held_now = HeldMessage { state: arrival.state, is_taken: false, is_given_up: false };
+        let (state, is_taken, is_given_up) = (arrival.state, false, false);
+        let held_now = HeldMessage { state, is_taken, is_given_up, has_block };
         held.0.insert(from.0, held_now);
         // A call of a trace ends its first part here; the wire and the other node follow.
         self.trace.took(from, arrival, taken.m_type, bytes.len());

@@ -4,8 +4,11 @@ use super::feed::{Feed, FeedError};
 use super::user;
 use crate::keys::{KeyError, NodeKeys};
 use crate::{NodeName, NotANodeName};
-use m3ipc::nodes::ForeignRange;
-use m3ipc_fabric::{NodeEntry, Owners, Registry, RegistryError, SlotRange};
+use m3ipc::Address;
+use m3ipc::nodes::{BackedSlot, ForeignRange, OtherSlots};
+use m3ipc_fabric::{
+    Backup, EndpointId, NodeEntry, Owners, Registry, RegistryError, SlotRange, VmId,
+};
 use serde::Deserialize;
 use std::fs;
 use std::io;
@@ -239,14 +242,25 @@ impl Config {
         self.registry.nodes.iter().filter(|node| node.id != self.own.id)
     }
 
-    /// The slots that programs of this node cannot bind, for the daemon.
+    /// The slots that programs of this node cannot bind, and those with a backup, for the daemon.
     #[must_use]
-    pub fn foreign(&self) -> Vec<ForeignRange> {
-        self.foreign_in(&self.owners())
+    pub fn slots(&self) -> OtherSlots {
+        self.slots_in(&self.owners())
+    }
+
+    pub(super) fn slots_in(&self, owners: &Owners) -> OtherSlots {
+        let own = Some(self.own.id);
+        let is_own = |(vm, slot, backup): &(VmId, i32, Backup)| {
+            let home = owners.home(EndpointId::new(*vm, Address::new(0, *slot)));
+            home == own || Some(backup.node) == own
+        };
+        let backed = owners.backups().filter(is_own);
+        let backed = backed.map(|(vm, slot, _)| BackedSlot { vm: i32::from(vm), slot });
+        OtherSlots { foreign: self.foreign_in(owners), backed: backed.collect() }
     }
 
     /// The slots of other nodes; and those of no node, if a node may claim them.
-    pub(super) fn foreign_in(&self, owners: &Owners) -> Vec<ForeignRange> {
+    fn foreign_in(&self, owners: &Owners) -> Vec<ForeignRange> {
         let of_node = |node: &NodeEntry| -> Vec<ForeignRange> {
             let ranges = owners.of_node(node.id);
             let foreign = ranges.map(|(vm, range)| ForeignRange {
@@ -300,7 +314,7 @@ mod tests {
         let text = "node = \"alpha\"\nregistry = \"nodes.toml\"\nkeys = \"keys\"\n";
         let config = config(text).expect("a configuration");
         assert_eq!(config.own.address.port(), 7401);
-        let foreign = config.foreign();
+        let foreign = config.slots().foreign;
         assert_eq!(foreign.len(), 1);
         let range = &foreign[0];
         assert_eq!((range.vm, range.first, range.last), (3, 10, 19));

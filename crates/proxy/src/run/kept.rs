@@ -44,8 +44,12 @@ impl Kept {
         self.0.len() < before
     }
 
-    /// A stand-in has ended.
-    pub fn forget(&mut self, stand_in: EndpointId) {
-        self.0.retain(|(id, ..)| *id != stand_in);
+    /// A stand-in has ended. The senders of its messages.
+    pub fn forget(&mut self, stand_in: EndpointId) -> Vec<Address> {
+        let (of_it, others) =
+            std::mem::take(&mut self.0).into_iter().partition(|it| it.0 == stand_in);
+        self.0 = others;
+        let of_it: Vec<Waiting> = of_it;
+        of_it.into_iter().map(|(_, sender, _)| sender).collect()
     }
 }

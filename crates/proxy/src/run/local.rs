@@ -11,6 +11,7 @@ mod attention;
 mod calls;
 mod copies;
 mod nodes;
+mod places;
 mod polling;
 mod wakeups;
 
@@ -51,6 +52,8 @@ struct Entry {
     deliveries: BTreeMap<DeliveryId, Delivery>,
     /// Notifications for which the machine had no room.
     notified: BTreeMap<Address, u64>,
+    /// The end of its wait for the backup of its endpoint.
+    waits_until: Option<Instant>,
 }
 
 /// Stand-ins, and what goes through them.
@@ -74,6 +77,8 @@ pub struct Local {
     /// The wakeups of local endpoints, with the daemon's numbers.
     wakeups: BTreeMap<CallId, u64>,
     names: Names,
+    /// The addresses that endpoints with a backup on this node had when their home was lost.
+    lost: BTreeMap<(VmId, i32), Address>,
     looks: Looks,
     /// Whether the last pass was silent.
     is_silent: bool,
@@ -97,6 +102,7 @@ impl Local {
             relayed: Vec::new(),
             wakeups: BTreeMap::new(),
             names: Names::default(),
+            lost: BTreeMap::new(),
             looks: Looks::default(),
             is_silent: false,
         }
@@ -116,16 +122,21 @@ impl Local {
             return Some(Instant::now());
         }
         let all = self.wanted.deadline().into_iter().chain(self.looks.next());
+        let all = all.chain(self.next_wait_end());
         all.chain(self.names.deadline()).min()
     }
 
     /// The binds and the ends of local endpoints.
-    fn read_events(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn read_events(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
         while let Some(event) = self.proxy.next_event()? {
             match event {
                 NodesEvent::Bound { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
                     machine.bound(clock.now_ns(), id);
+                    self.note_adopted(id, machine);
                     self.wanted.vm_runs(id.vm);
                 }
                 NodesEvent::Named { vm, address, name } => {
@@ -174,8 +185,11 @@ impl Local {
     }
 
     /// A remote endpoint lives: a stand-in takes its place.
-    pub fn remote_bound(&mut self, id: EndpointId) {
+    pub fn remote_bound(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
         if let Some(node) = self.owners.owner(id) {
+            if self.ends_wait(id, node, machine, clock) {
+                return;
+            }
             self.wanted.announce(id, node);
             self.turn(id);
         }
@@ -196,8 +210,17 @@ impl Local {
         let made = self.proxy.stand_in(i32::from(id.vm), id.address).and_then(|mut stand_in| {
             let descriptor = stand_in.share_fd()?;
             let (calls, deliveries, notified) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-            let (blocked, attention) = (false, Attention::default());
-            Ok(Entry { stand_in, descriptor, blocked, attention, calls, deliveries, notified })
+            let (blocked, attention, waits_until) = (false, Attention::default(), None);
+            Ok(Entry {
+                stand_in,
+                descriptor,
+                blocked,
+                attention,
+                calls,
+                deliveries,
+                notified,
+                waits_until,
+            })
         });
         match made {
             Ok(entry) => {
@@ -231,13 +254,20 @@ impl Local {
 
     /// Takes a stand-in out. All that goes through it ends.
     fn remove(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) -> Option<Entry> {
-        self.poll_deliveries(id, machine, clock);
-        let mut entry = self.stand_ins.remove(&id)?;
+        self.end_traffic(id, machine, clock);
+        let entry = self.stand_ins.remove(&id)?;
         self.kept.forget(id);
         self.names.lost(id);
-        for call in entry.calls.values() {
-            self.calls.remove(call);
-            machine.withdraw(clock.now_ns(), *call);
+        Some(entry)
+    }
+
+    /// Ends all that goes through a stand-in.
+    fn end_traffic(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
+        self.poll_deliveries(id, machine, clock);
+        let Some(entry) = self.stand_ins.get_mut(&id) else { return };
+        for call in std::mem::take(&mut entry.calls).into_values() {
+            self.calls.remove(&call);
+            machine.withdraw(clock.now_ns(), call);
         }
         for (number, delivery) in std::mem::take(&mut entry.deliveries) {
             self.deliveries.remove(&number);
@@ -248,13 +278,13 @@ impl Local {
                 machine.unanswered(clock.now_ns(), number, Failure::LinkDown);
             }
         }
-        Some(entry)
     }
 
     /// The machine has room again for calls of a VM to a node.
     pub fn room(&mut self, node: NodeId, vm: VmId, machine: &mut Machine, clock: &Clock) {
         for (id, entry) in &mut self.stand_ins {
-            if id.vm == vm && self.owners.owner(*id) == Some(node) {
+            let has_room = self.owners.owner(*id) == Some(node) && !entry.waits_for_backup();
+            if id.vm == vm && has_room {
                 entry.unblock();
                 entry.notified.retain(|from, bits| {
                     let from = EndpointId::new(vm, *from);
@@ -329,6 +359,9 @@ impl Local {
     }
 
     fn note_call(&mut self, id: EndpointId, from: Address, called: Result<CallId, CallRefusal>) {
+        if matches!(called, Err(CallRefusal::LinkDown(_))) && self.keep_for_backup(id, from) {
+            return;
+        }
         let Some(entry) = self.stand_ins.get_mut(&id) else { return };
         let code = match called {
             Ok(call) => {

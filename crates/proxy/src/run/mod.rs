@@ -10,11 +10,13 @@
 //! life of the proxy ends with its daemon: the calls of other nodes end with their truth,
 //! and a new life begins with the next daemon.
 
+mod backups;
 mod config;
 mod copy;
 mod ends;
 mod feed;
 mod incarnation;
+mod interrupt;
 pub mod keeper;
 mod kept;
 mod links;
@@ -37,6 +39,7 @@ use crate::transport::{Limits, Listener, Transport};
 use ends::Parcel;
 use feed::{Feed, FeedEvent};
 use incarnation::Lives;
+use interrupt::Interrupt;
 use links::Links;
 use local::{Local, Pass};
 use m3ipc::nodes::{OtherNode, Proxy};
@@ -91,11 +94,12 @@ pub enum RunError {
     Poll(rustix::io::Errno),
 }
 
-/// Runs the proxy of a node. Returns only with an error.
+/// Runs the proxy of a node, until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// [`RunError`]: nothing was begun, or the system refuses.
-pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
+pub fn run(config: &Config) -> Result<(), RunError> {
+    let interrupt = Interrupt::begin().map_err(RunError::Poll)?;
     let transport = transport(config)?;
     raise_descriptor_limit();
     let mut listener = listen(config, &*transport())?;
@@ -113,9 +117,14 @@ pub fn run(config: &Config) -> Result<std::convert::Infallible, RunError> {
     eprintln!("m3-proxy: {}", sandbox::close(config)?);
     loop {
         let begun = Life::begin(config, &mut lives, proxy, (transport(), &mut *listener));
-        Life { status: status.as_ref(), ..begun }.live()?;
+        Life { status: status.as_ref(), interrupt: Some(&interrupt), ..begun }.live()?;
+        if interrupt.has_come() {
+            eprintln!("m3-proxy: told to end");
+            return Ok(());
+        }
         eprintln!("m3-proxy: the daemon has gone; waiting for the next one");
-        proxy = register_later(config, status.as_ref());
+        let Some(next) = register_later(config, status.as_ref(), &interrupt) else { return Ok(()) };
+        proxy = next;
     }
 }
 
@@ -151,7 +160,7 @@ fn listen(config: &Config, transport: &dyn Transport) -> Result<Box<dyn Listener
 fn register_first(config: &Config) -> Result<Proxy, RunError> {
     let until = Instant::now() + PREDECESSOR;
     loop {
-        match Proxy::register(&config.runtime_directory, config.foreign()) {
+        match Proxy::register(&config.runtime_directory, config.slots()) {
             Err(cause) if cause.code() == Code::RscBusy && Instant::now() < until => {
                 std::thread::sleep(PAUSE);
             }
@@ -163,16 +172,23 @@ fn register_first(config: &Config) -> Result<Proxy, RunError> {
     }
 }
 
-/// Registers at the next daemon, whenever that comes.
-fn register_later(config: &Config, status: Option<&StatusSocket>) -> Proxy {
+/// Registers at the next daemon, whenever that comes. `None`: the proxy was told to end.
+fn register_later(
+    config: &Config,
+    status: Option<&StatusSocket>,
+    interrupt: &Interrupt,
+) -> Option<Proxy> {
     let mut said = String::new();
     loop {
         std::thread::sleep(PAUSE);
+        if interrupt.has_come() {
+            return None;
+        }
         if let Some(status) = status {
             status.serve(|| links::without_daemon(config));
         }
-        match Proxy::register_again(&config.runtime_directory, config.foreign()) {
-            Ok(proxy) => return proxy,
+        match Proxy::register_again(&config.runtime_directory, config.slots()) {
+            Ok(proxy) => return Some(proxy),
             Err(cause) => {
                 let why = cause.to_string();
                 if why != said {
@@ -211,6 +227,7 @@ fn raise_descriptor_limit() {
 struct Reported {
     network: NetworkReport,
     status: bool,
+    interrupt: bool,
     daemon: bool,
     /// Stand-ins.
     rung: Vec<EndpointId>,
@@ -238,6 +255,8 @@ struct Life<'a> {
     waits_since: Option<Instant>,
     /// None where the runtime directory takes no socket.
     status: Option<&'a StatusSocket>,
+    /// None until the life is begun.
+    interrupt: Option<&'a Interrupt>,
 }
 
 impl<'a> Life<'a> {
@@ -287,12 +306,15 @@ impl<'a> Life<'a> {
             sleeps_next: false,
             waits_since: None,
             status: None,
+            interrupt: None,
         }
     }
 
-    /// Works until the daemon ends.
+    /// Works until the daemon ends, or the proxy is told to end.
     fn live(mut self) -> Result<(), RunError> {
-        while self.step().is_ok() {
+        // A node that greets hears of the endpoints that live already.
+        let known = self.local.read_events(&mut self.machine, &self.clock);
+        while known.is_ok() && !self.reported.interrupt && self.step().is_ok() {
             self.wait()?;
         }
         self.network.leave();
@@ -395,6 +417,7 @@ impl<'a> Life<'a> {
             PollFd::from_borrowed_fd(descriptor, PollFlags::IN | out)
         });
         let status = self.status.iter().map(|it| it.as_fd());
+        let status = status.chain(self.interrupt.iter().map(|it| it.as_fd()));
         let feed = self.config.feed.iter().filter_map(|feed| feed.descriptor());
         let others = status.chain(self.local.descriptors(all)).chain(feed);
         network.chain(others.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))).collect()
@@ -407,10 +430,11 @@ impl<'a> Life<'a> {
         let wires = wires.fold(false, |any, reports| any | reports);
         let listener = self.network.accepts() && reports.next() == Some(true);
         let status = self.status.is_some() && reports.next() == Some(true);
+        let interrupt = self.interrupt.is_some() && reports.next() == Some(true);
         let daemon = reports.next() == Some(true);
         let rung = self.local.rung(all, reports);
         let network = NetworkReport { wires, listener };
-        Reported { network, status, daemon, rung, by_marks: false, is_quick: false }
+        Reported { network, status, interrupt, daemon, rung, by_marks: false, is_quick: false }
     }
 
     /// Takes what the program of the registry has written.
@@ -442,7 +466,7 @@ impl<'a> Life<'a> {
             return Ok(());
         }
         let owners = new.owners.clone().growing();
-        match self.local.set_owners(owners.clone(), config.foreign_in(&owners)) {
+        match self.local.set_owners(owners.clone(), config.slots_in(&owners)) {
             Ok(()) => {
                 feed.accept(new);
                 self.machine.set_owners(owners);
@@ -469,7 +493,7 @@ impl<'a> Life<'a> {
         let Self { machine, clock, local, .. } = self;
         let Some(action) = local.carry_out_copy(action, machine, clock) else { return Ok(()) };
         match action {
-            Action::Ended { call, outcome } => local.ended(call, outcome),
+            Action::Ended { call, outcome } => local.ended(call, outcome, machine),
             Action::RequestTaken { call } => local.request_taken(call),
             Action::Deliver { delivery, from, to, kind, content } => {
                 let parcel = Parcel { number: delivery, from, to, kind, content };
@@ -478,7 +502,7 @@ impl<'a> Life<'a> {
             Action::Withdraw { delivery } => local.withdraw(delivery, machine, clock),
             Action::Abandon { delivery } => local.abandon(delivery),
             Action::Notify { from, to, argument } => local.notify(from, to, argument),
-            Action::Bound { endpoint } => local.remote_bound(endpoint),
+            Action::Bound { endpoint } => local.remote_bound(endpoint, machine, clock),
             Action::Named { endpoint, name } => local.remote_named(endpoint, name),
             Action::Died { endpoint } => local.remote_died(endpoint, machine, clock),
             Action::Room { node, vm } => local.room(node, vm, machine, clock),
@@ -500,7 +524,12 @@ impl<'a> Life<'a> {
             | Action::CopyRoom { .. }
             | Action::CopyEnded { .. }
             | Action::CopyAbandon { .. } => {}
-            Action::Close { connection, .. } => self.network.close(connection, Instant::now()),
+            Action::Placed { .. } | Action::PlaceFree { .. } | Action::GiveBack { .. } => {
+                self.act_on_place(&action)?;
+            }
+            Action::Close { connection, .. } => {
+                self.network.close(connection, &self.machine, Instant::now());
+            }
             Action::Refused { node, by_peer, why, .. } => {
                 let name = self.name_of(node);
                 let who = if by_peer { "refuses this node" } else { "is refused" };

@@ -39,10 +39,16 @@ impl Names {
         self.refused.retain(|(of, _)| *of != id);
     }
 
-    /// A node is lost.
-    pub fn forget_node(&mut self, node: NodeId, owners: &Owners) {
+    /// A node is lost. The names of some of its endpoints stay.
+    pub fn forget_node(
+        &mut self,
+        node: NodeId,
+        owners: &Owners,
+        stays: impl Fn(&EndpointId) -> bool,
+    ) {
         let all: Vec<EndpointId> = self.known.keys().copied().collect();
-        let of_node = all.into_iter().filter(|id| owners.owner(*id) == Some(node));
+        let is_lost = |id: &EndpointId| owners.owner(*id) == Some(node) && !stays(id);
+        let of_node = all.into_iter().filter(is_lost);
         of_node.for_each(|id| self.forget(id));
     }
 

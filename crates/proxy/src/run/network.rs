@@ -1,11 +1,11 @@
 //! The connections of a proxy: one with each other node. The node of the lower id connects.
 
 use super::config::Config;
-use super::probes::Probes;
+use super::probes::{self, Probes};
 use crate::NodeName;
 use crate::status::Traffic;
 use crate::transport::{Connection, End, Listener, Reason, Sent, Transport};
-use m3ipc_fabric::{ConnectionId, Lane, Machine, NodeId};
+use m3ipc_fabric::{ConnectionId, EndSign, Lane, Machine, NodeId};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -45,6 +45,8 @@ struct Peer {
     dialled: Option<ConnectionId>,
     next_dial: Instant,
     pause: Duration,
+    /// When to look whether it refuses connections: a node that connects to this one.
+    next_probe: Option<Instant>,
     /// Whether the last attempt failed, and the log says so.
     has_complained: bool,
     line: Line,
@@ -105,6 +107,7 @@ impl<'a> Network<'a> {
                 dialled: None,
                 next_dial: now,
                 pause: PAUSES[0],
+                next_probe: None,
                 has_complained: false,
                 line: Line::default(),
             })
@@ -141,7 +144,8 @@ impl<'a> Network<'a> {
         let dials = self.peers.iter().filter(|peer| self.dials(peer)).map(|peer| peer.next_dial);
         let wires = self.wires.values().filter_map(|wire| wire.connection.deadline());
         let behind = self.is_behind.then(Instant::now);
-        let all = wires.chain(dials).chain(self.next_accept).chain(behind);
+        let probes = self.peers.iter().filter_map(|peer| peer.next_probe);
+        let all = wires.chain(dials).chain(probes).chain(self.next_accept).chain(behind);
         all.chain(self.probes.deadline()).min()
     }
 
@@ -170,12 +174,13 @@ impl<'a> Network<'a> {
         }
         if is_due {
             self.dial(machine, clock, now);
+            self.probe_again(machine, clock, now);
         }
         if !is_due && !reported.wires {
             return;
         }
         for node in self.probes.refused(now) {
-            machine.gone(clock.now_ns(), node);
+            machine.gone(clock.now_ns(), node, EndSign::Refused);
         }
         self.is_behind = false;
         let ids: Vec<ConnectionId> = self.wires.keys().copied().collect();
@@ -230,7 +235,7 @@ impl<'a> Network<'a> {
                 Err(error) => {
                     peer.failed(now, &error.to_string());
                     if error.kind() == ErrorKind::ConnectionRefused {
-                        machine.gone(clock.now_ns(), peer.id);
+                        machine.gone(clock.now_ns(), peer.id, EndSign::Refused);
                     }
                 }
             }
@@ -289,7 +294,8 @@ impl<'a> Network<'a> {
         let Some(wire) = self.wires.remove(&id) else { return };
         let why = end.to_string();
         let lasted = wire.node.is_some() && now.saturating_duration_since(wire.begun) >= LASTED;
-        let mut gone = wire.node.filter(|_| *end == End::Closed(LEFT));
+        let left = wire.node.filter(|_| *end == End::Closed(LEFT));
+        let mut gone = left.map(|node| (node, EndSign::Left));
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
             peer.dialled = None;
             peer.failed(now, &why);
@@ -297,7 +303,7 @@ impl<'a> Network<'a> {
                 peer.next_dial = now;
             }
             if *end == End::Lost(ErrorKind::ConnectionRefused) {
-                gone = Some(peer.id);
+                gone = Some((peer.id, EndSign::Refused));
             }
         } else {
             if let Some(node) = wire.node {
@@ -311,8 +317,11 @@ impl<'a> Network<'a> {
                 self.probe(node, machine, clock, now);
             }
         }
-        if let Some(node) = gone {
-            machine.gone(clock.now_ns(), node);
+        if let Some((node, sign)) = gone {
+            machine.gone(clock.now_ns(), node, sign);
+        }
+        if let Some(node) = wire.node {
+            self.probe_later(node, machine, now);
         }
     }
 
@@ -322,7 +331,35 @@ impl<'a> Network<'a> {
         if let Some(peer) = self.peers.iter().find(|it| it.id == node && it.id < self.own)
             && let Some(found) = self.probes.begin(node, peer.address, now)
         {
-            machine.gone(clock.now_ns(), found);
+            machine.gone(clock.now_ns(), found, EndSign::Refused);
+        }
+    }
+
+    /// A node that connects to this one has no connection: this side learns of its end by probes
+    /// alone.
+    fn probe_later(&mut self, node: NodeId, machine: &Machine, now: Instant) {
+        let own = self.own;
+        if machine.may_await_refusal(node)
+            && let Some(peer) = self.peers.iter_mut().find(|it| it.id == node && it.id < own)
+        {
+            peer.next_probe = Some(now + probes::LIMIT);
+        }
+    }
+
+    /// Goes on with the probes of nodes whose end would free the place of an endpoint.
+    fn probe_again(&mut self, machine: &mut Machine, clock: &Clock, now: Instant) {
+        for at in 0..self.peers.len() {
+            let peer = &self.peers[at];
+            if peer.next_probe.is_none_or(|at| at > now) {
+                continue;
+            }
+            let node = peer.id;
+            let is_connected = self.wires.values().any(|wire| wire.node == Some(node));
+            let goes_on = !is_connected && machine.awaits_refusal(node);
+            self.peers[at].next_probe = goes_on.then(|| now + probes::LIMIT);
+            if goes_on {
+                self.probe(node, machine, clock, now);
+            }
         }
     }
 
@@ -332,12 +369,15 @@ impl<'a> Network<'a> {
     }
 
     /// Closes a connection that the machine knows no longer.
-    pub fn close(&mut self, id: ConnectionId, now: Instant) {
+    pub fn close(&mut self, id: ConnectionId, machine: &Machine, now: Instant) {
         let Some(mut wire) = self.wires.remove(&id) else { return };
         wire.connection.close(CLOSED);
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
             peer.dialled = None;
             peer.next_dial = now + peer.pause;
+        }
+        if let Some(node) = wire.node {
+            self.probe_later(node, machine, now);
         }
     }
 

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// The time for an answer, and between two probes of a node. Then the grace of the session decides.
-const LIMIT: Duration = Duration::from_secs(1);
+pub const LIMIT: Duration = Duration::from_secs(1);
 
 struct Probe {
     node: NodeId,

@@ -109,6 +109,18 @@ impl Wanted {
         }
     }
 
+    /// An endpoint was announced whose stand-in is bound already.
+    pub fn adopt(&mut self, id: EndpointId, node: NodeId) {
+        self.forget(id);
+        self.entries.insert(id, Entry { node, state: State::Made, failures: 0 });
+        self.nodes.entry(node).or_default().made += 1;
+    }
+
+    /// The announced endpoints of a node.
+    pub fn of_node(&self, node: NodeId) -> impl Iterator<Item = EndpointId> + '_ {
+        self.entries.iter().filter(move |(_, entry)| entry.node == node).map(|(id, _)| *id)
+    }
+
     /// An endpoint is announced no longer.
     pub fn forget(&mut self, id: EndpointId) {
         let Some(Entry { node, state, .. }) = self.entries.remove(&id) else { return };
@@ -295,6 +307,21 @@ mod tests {
             }
             assert_eq!((tried, wanted.deadline()), (attempts, None), "{code}");
         }
+    }
+
+    #[test]
+    fn a_stand_in_that_goes_over_to_another_node_counts_there() {
+        let mut wanted = Wanted::new(1);
+        wanted.announce(id(1, 5), HOSTILE);
+        assert_eq!(turns(&mut wanted), [id(1, 5)]);
+        wanted.forget_node(HOSTILE);
+        wanted.adopt(id(1, 5), OTHER);
+        wanted.announce(id(1, 5), OTHER);
+        assert_eq!((wanted.deadline(), wanted.of_node(OTHER).next()), (None, Some(id(1, 5))));
+        wanted.announce(id(1, 6), OTHER);
+        assert_eq!(wanted.turn(id(1, 6)), Turn::Never);
+        wanted.forget(id(1, 5));
+        assert_eq!(turns(&mut wanted), [id(1, 6)]);
     }
 
     #[test]

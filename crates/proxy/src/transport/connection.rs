@@ -56,6 +56,8 @@ pub(super) struct Wire<L> {
     unfinished: Option<Instant>,
     /// Found while frames before it still waited for the caller.
     end: Option<End>,
+    /// The socket takes no more bytes. What it has received is read first.
+    write_end: Option<End>,
     scratch: Vec<u8>,
 }
 
@@ -81,6 +83,7 @@ impl<L: Layer> Wire<L> {
             sent: now,
             unfinished: None,
             end: None,
+            write_end: None,
             scratch: vec![0; READ_BYTES],
         }
     }
@@ -114,10 +117,10 @@ impl<L: Layer> Wire<L> {
         Ok(())
     }
 
-    /// Frames of the peer may have come before an end: `step` returns them first.
+    /// The peer may have said why it ends: `step` reads all that the socket has before this end.
     fn flush_or_keep_end(&mut self) {
-        if let Err(end) = self.flush() {
-            self.end = self.end.take().or(Some(end));
+        if self.write_end.is_none() {
+            self.write_end = self.flush().err();
         }
     }
 
@@ -238,7 +241,10 @@ impl<L: Layer> Wire<L> {
             }
             match self.read(now) {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => match self.write_end.take() {
+                    Some(end) => return Err(end),
+                    None => break,
+                },
                 // Frames that came before the end go first.
                 Err(end) => self.end = Some(end),
             }
@@ -250,8 +256,14 @@ impl<L: Layer> Wire<L> {
             return Err(end);
         }
         self.check_time(now)?;
-        self.flush()?;
-        Ok(false)
+        if self.write_end.is_some() {
+            return Ok(false);
+        }
+        self.flush_or_keep_end();
+        match self.write_end {
+            Some(_) => self.step(target, now),
+            None => Ok(false),
+        }
     }
 }
 

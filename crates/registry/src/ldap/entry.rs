@@ -3,12 +3,12 @@
 //! ```text
 //! cn=lab,o=example            m3Cluster   parameters of all nodes
 //!   cn=alpha                  m3Node      id, address
-//!   cn=shop                   m3Vm        id, slots, parameters
+//!   cn=shop                   m3Vm        id, slots, backups, parameters
 //! ```
 
 use crate::backend::BackendError;
 use crate::output::{copy_name, life_name};
-use m3ipc_fabric::Registry;
+use m3ipc_fabric::{EndSign, Registry};
 use toml::{Table, Value};
 
 /// An entry: its name, and the values of its attributes.
@@ -136,6 +136,7 @@ impl Reader<'_> {
         table.insert("id".into(), self.number(entry, "m3VmId")?.into());
         table.insert("name".into(), self.text(entry, "cn")?.into());
         table.insert("slots".into(), self.slots(entry)?.into());
+        table.insert("backups".into(), self.backups(entry)?.into());
         table.insert("parameters".into(), parameters.into());
         Ok(table.into())
     }
@@ -160,6 +161,31 @@ impl Reader<'_> {
             }
         }
         Ok(slots)
+    }
+
+    fn backups(&self, entry: &Entry) -> Result<Vec<Value>, BackendError> {
+        let backup = |value: &String| {
+            let words: Vec<&str> = value.split_whitespace().collect();
+            let (slot, node, after) = match words[..] {
+                [slot, node] => (slot, node, EndSign::default().word()),
+                [slot, node, after] => (slot, node, after),
+                _ => return None,
+            };
+            let is_sign = EndSign::ALL.iter().any(|(_, word)| *word == after);
+            is_sign.then_some(())?;
+            let mut table = Table::new();
+            table.insert("slot".into(), slot.parse::<i64>().ok()?.into());
+            table.insert("node".into(), node.into());
+            table.insert("after".into(), after.into());
+            Some(table.into())
+        };
+        let read = |value: &String| {
+            backup(value).ok_or_else(|| {
+                let form = "`SLOT NODE` or `SLOT NODE left|refused|silence`";
+                self.wrong(entry, format!("m3VmBackup {value:?}; write {form}"))
+            })
+        };
+        entry.values("m3VmBackup").iter().map(read).collect()
     }
 }
 
@@ -191,6 +217,14 @@ pub fn from_registry(registry: &Registry, base: &str) -> Vec<Entry> {
         if !slots.is_empty() {
             entry.attributes.push(("m3VmSlots".to_owned(), slots));
         }
+        let backups = registry.backups(vm.id).map(|(slot, node, after)| match after {
+            EndSign::Left => format!("{slot} {node}"),
+            EndSign::Refused | EndSign::Silence => format!("{slot} {node} {}", after.word()),
+        });
+        let backups: Vec<String> = backups.collect();
+        if !backups.is_empty() {
+            entry.attributes.push(("m3VmBackup".to_owned(), backups));
+        }
         entry.push("m3Procs", own.procs);
         entry.push("m3Tasks", own.tasks);
         entry.push("m3VmMode", own.mode.map(|mode| format!("{mode:04o}")));
@@ -213,6 +247,8 @@ mod tests {
              [[node]]\nid = 2\nname = \"beta\"\naddress = \"[2001:db8::2]:7400\"\n\
              [[vm]]\nid = 3\nname = \"shop\"\n\
              slots = { alpha = [[-35, 9], [29, 99]], beta = [[100, 199]] }\n\
+             backups = [{ slot = 5, node = \"beta\" }, \
+             { slot = 100, node = \"alpha\", after = \"silence\" }]\n\
              parameters = { mode = 0o640, copy = \"granted\", life = \"members\", tasks = 7 }\n\
              [[vm]]\nid = 4\nname = \"bare\"\n",
         )
@@ -236,6 +272,9 @@ mod tests {
             (3, "m3VmSlots", &["alpha 0 9", "beta 9 19"], "overlap"),
             (3, "m3VmSlots", &["alpha 0"], "NODE FIRST LAST"),
             (3, "m3VmSlots", &["gamma 0 1"], "`gamma`"),
+            (3, "m3VmBackup", &["5"], "SLOT NODE"),
+            (3, "m3VmBackup", &["5 beta sleep"], "SLOT NODE"),
+            (3, "m3VmBackup", &["5 alpha"], "slot 5: the node has the slot itself"),
             (3, "m3VmMode", &["0888"], "no octal mode"),
             (3, "m3VmLife", &["short"], "short"),
         ] {

@@ -25,6 +25,7 @@ const ATTRIBUTES: &[(u32, &str, &str, &str, bool)] = &[
     (11, "m3VmGraceMs", "time between SIGPIPE and SIGKILL, in ms", INTEGER, true),
     (12, "m3VmCopy", "open or granted", TEXT, true),
     (13, "m3VmLife", "ended, creator or members", TEXT, true),
+    (14, "m3VmBackup", "slot, node of its backup, perhaps left, refused or silence", TEXT, false),
 ];
 
 /// Number, name, description, attributes it must have and may have.
@@ -42,8 +43,8 @@ const CLASSES: &[(u32, &str, &str, &str, &str)] = &[
         "m3Vm",
         "a VM over some nodes",
         "cn $ m3VmId",
-        "m3VmSlots $ m3Procs $ m3Tasks $ m3VmMode $ m3VmGraceMs $ m3VmCopy $ m3VmLife \
-         $ description",
+        "m3VmSlots $ m3VmBackup $ m3Procs $ m3Tasks $ m3VmMode $ m3VmGraceMs $ m3VmCopy \
+         $ m3VmLife $ description",
     ),
 ];
 

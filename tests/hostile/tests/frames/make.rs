@@ -1,8 +1,8 @@
 //! Scripts of wrong frames: any bytes, requests with any numbers, and damaged requests.
 
 use m3ipc_wire::{
-    AwaitedEvent, BindKind, ForeignRange, NodeParams, NodesRequest, Privileges, Request,
-    TraceRequest, VmLife, VmParams, decode, encode,
+    AwaitedEvent, BackedSlot, BindKind, ForeignRange, NodeParams, NodesRequest, OtherSlots,
+    Privileges, Request, SlotPlace, TraceRequest, VmLife, VmParams, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -139,7 +139,12 @@ fn waits() -> impl Strategy<Value = AwaitedEvent> {
         addresses().prop_map(AwaitedEvent::Bind),
         addresses().prop_map(AwaitedEvent::Unbind),
         names().prop_map(AwaitedEvent::Name),
+        backed().prop_map(AwaitedEvent::Place),
     ]
+}
+
+fn backed() -> impl Strategy<Value = BackedSlot> {
+    (vms(), slots()).prop_map(|(vm, slot)| BackedSlot { vm, slot: slot.unwrap_or(1) })
 }
 
 /// The requests of a proxy.
@@ -151,7 +156,16 @@ fn nodes() -> impl Strategy<Value = Request> {
         node: "other".to_owned(),
     });
     prop_oneof![
-        vec(range, 0..3).prop_map(NodesRequest::Register),
+        (vec(range, 0..3), vec(backed(), 0..3))
+            .prop_map(|(foreign, backed)| NodesRequest::Register(OtherSlots { foreign, backed })),
+        (backed(), prop::option::of(addresses()), 0..3).prop_map(|(slot, address, kind)| {
+            let place = match kind {
+                0 => SlotPlace::Here(address),
+                1 => SlotPlace::There("other".to_owned()),
+                _ => SlotPlace::Back("other".to_owned()),
+            };
+            NodesRequest::Place { slot, place }
+        }),
         any::<bool>().prop_map(|reachable| {
             NodesRequest::Reachable { node: "other".to_owned(), reachable }
         }),

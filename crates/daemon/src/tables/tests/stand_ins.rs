@@ -1,7 +1,8 @@
 //! Slots of other nodes, and stand-ins.
 
 use super::*;
-use m3ipc_wire::ForeignRange;
+use m3ipc_abi::GENERATION_MAX;
+use m3ipc_wire::{BackedSlot, ForeignRange, OtherSlots, SlotPlace};
 
 fn range(vm: i32, first: i32, last: i32) -> ForeignRange {
     ForeignRange { vm, first, last, node: "beta".to_owned() }
@@ -9,7 +10,8 @@ fn range(vm: i32, first: i32, last: i32) -> ForeignRange {
 
 fn with_foreign() -> Node {
     let mut node = with_vm();
-    assert_eq!(node.set_foreign(vec![range(0, 10, 19), range(0, 29, 31)]), Ok(()));
+    let ranges = vec![range(0, 10, 19), range(0, 29, 31)];
+    assert_eq!(node.set_foreign(ranges.into(), true, |_| true), Ok(Vec::new()));
     node
 }
 
@@ -35,7 +37,7 @@ fn a_slot_of_another_node_is_not_bound_here() {
 fn ranges_that_a_local_endpoint_is_in_are_refused_by_name() {
     let mut node = with_foreign();
     let local = bind(&mut node, 5, 7).expect("a slot of this node");
-    let refused = node.set_foreign(vec![range(0, 0, 9)]);
+    let refused = node.set_foreign(vec![range(0, 0, 9)].into(), true, |_| true);
     assert_eq!(refused, Err((at(local), "beta".to_owned())));
     assert_eq!(node.node_of(0, Address(10)), Some("beta"), "the former ranges stay");
 }
@@ -81,4 +83,287 @@ fn a_journal_brings_stand_ins_back_for_the_daemon_to_end() {
     assert!(replayed.unbind(at(Address(10))).is_ok());
     // The proxy registers again.
     assert_eq!(replayed.node_of(0, Address(10)), None);
+}
+
+/// The slots 10 to 19 and 29 to 31 are of beta. Slot 30, and slot 5 of this node, have backups.
+fn backed() -> OtherSlots {
+    let backed = [30, 5].map(|slot| BackedSlot { vm: 0, slot }).to_vec();
+    OtherSlots { foreign: vec![range(0, 10, 19), range(0, 29, 31)], backed }
+}
+
+fn with_backed() -> Node {
+    let mut node = with_vm();
+    assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
+    node
+}
+
+fn wait(node: &mut Node, slot: i32, pid: i32, ticket: TicketId) -> Result<Wait, Code> {
+    let waits = node.wait_place((0, slot), (member(pid), &cred(OWNER, pid)), true, ticket);
+    waits.map_err(|error| error.code())
+}
+
+fn there() -> SlotPlace {
+    SlotPlace::There("beta".to_owned())
+}
+
+#[test]
+fn a_backup_waits_for_its_place_and_gets_the_address_that_was_there() {
+    let mut node = with_backed();
+    let former = Address::new(7, 30);
+    assert_eq!(stand_in(&mut node, former), Ok(former));
+    assert_eq!(bind(&mut node, 30, 1), Err(Code::RmtProc));
+    let ticket = TicketId(1);
+    assert_eq!(wait(&mut node, 30, 1, ticket), Ok(Wait::Registered));
+    // The stand-in ends, and the wait with it.
+    let here = node.place((0, 30), SlotPlace::Here(Some(former.0)));
+    assert_eq!(here, Ok((Some(at(former)), vec![ticket])));
+    assert!(node.unbind(at(former)).is_ok());
+    assert!(node.places_are_known().is_empty());
+    // The daemon never chooses the place for a program.
+    let free = node.bind_free(0, member(2), &cred(OWNER, 2), MemberKind::Process, None);
+    assert_eq!(free.map(|bound| bound.address.slot()).ok(), Some(32));
+    assert_eq!(bind(&mut node, 30, 1), Ok(former));
+    let back = SlotPlace::Back("beta".to_owned());
+    let refused = node.place((0, 30), back.clone()).map_err(|error| error.code());
+    assert_eq!(refused, Err(Code::SlotUsed));
+    // A successor has an address that the home does not give.
+    assert!(node.unbind(at(former)).is_ok());
+    for own in [8, 9].map(|generation| Address::new(generation + GENERATION_MAX / 2, 30)) {
+        assert_eq!(bind(&mut node, 30, 1), Ok(own));
+        assert!(node.unbind(at(own)).is_ok());
+    }
+    assert_eq!(node.place((0, 30), back), Ok((None, Vec::new())));
+    assert_eq!(bind(&mut node, 30, 1), Err(Code::RmtProc));
+}
+
+#[test]
+fn the_place_of_another_endpoint_is_for_root_and_the_privileged() {
+    let mut node = with_backed();
+    let former = Address::new(7, 30);
+    let place = SlotPlace::Here(Some(former.0));
+    assert!(node.place((0, 30), place).is_ok());
+    let other = cred(FELLOW, 1);
+    let binds = |node: &mut Node, slot, cred: &Credentials, kind| {
+        let bound = node.bind(0, slot, member(cred.pid), cred, kind, None);
+        bound.map(|bound| bound.address).map_err(|error| error.code())
+    };
+    // Neither by a bind of its own process nor by one of another process.
+    assert_eq!(binds(&mut node, 30, &other, MemberKind::Process), Err(Code::Privileges));
+    let foreign = MemberKind::Foreign { uid: FELLOW, gid: FELLOW };
+    assert_eq!(binds(&mut node, 30, &other, foreign), Err(Code::Privileges));
+    let waits = node.wait_place((0, 30), (member(1), &other), true, TicketId(1));
+    assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
+    // Slots of this node are as free as before.
+    let free = node.bind_free(0, member(1), &other, MemberKind::Process, None);
+    assert_eq!(free.map(|bound| bound.address.slot()).ok(), Some(32));
+    assert_eq!(binds(&mut node, 30, &cred(OWNER, 3), MemberKind::Process), Ok(former));
+    for holder in [cred(0, 4), cred(OWNER, 5)] {
+        let latest = node.local_endpoint(0, 30).expect("it is bound");
+        assert!(node.unbind(latest).is_ok());
+        assert!(binds(&mut node, 30, &holder, MemberKind::Process).is_ok());
+    }
+}
+
+#[test]
+fn the_owner_of_a_vm_gets_no_place_by_that() {
+    // A user has made the VM of this id on this node, before anyone else did.
+    let mut node = Node::new(1, LIMITS, Quota { owner: Some(OWNER), ..Quota::default() });
+    let spec = VmSpec::new("one", VM_LIMITS, &cred(FELLOW, 1));
+    assert_eq!(node.vm_init(spec, &cred(FELLOW, 1)), Ok(0));
+    assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
+    assert!(node.place((0, 30), SlotPlace::Here(Some(Address::new(7, 30).0))).is_ok());
+    assert_eq!(bind_as(&mut node, 30, 2, FELLOW), Err(Code::Privileges));
+    let waits = node.wait_place((0, 30), (member(2), &cred(FELLOW, 2)), true, TicketId(1));
+    assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
+    assert!(bind_as(&mut node, 6, 2, FELLOW).is_ok());
+}
+
+#[test]
+fn a_place_ends_with_the_proxy_that_has_proven_it() {
+    let mut node = with_backed();
+    let here = SlotPlace::Here(Some(Address::new(7, 30).0));
+    assert!(node.place((0, 30), here).is_ok());
+    node.proxy_left();
+    assert_eq!(bind(&mut node, 30, 1), Err(Code::RmtProc));
+    assert_eq!(node.node_of(0, Address(30)), Some("beta"));
+    assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
+    assert_eq!(bind(&mut node, 30, 1), Err(Code::RmtProc));
+    // Slots of this node need no proof.
+    node.proxy_left();
+    assert!(bind(&mut node, 5, 5).is_ok());
+}
+
+#[test]
+fn a_backup_that_dies_without_a_proxy_has_no_successor() {
+    let mut node = with_backed();
+    assert!(node.place((0, 30), SlotPlace::Here(None)).is_ok());
+    let backup = bind(&mut node, 30, 1).expect("the place is here");
+    node.proxy_left();
+    assert!(node.local_endpoint(0, 30).is_some(), "it goes on");
+    assert!(node.unbind(at(backup)).is_ok());
+    assert_eq!(bind(&mut node, 30, 1), Err(Code::RmtProc));
+    assert_eq!(wait_without_proxy(&mut node, 30), Ok(Wait::Registered));
+    assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
+    assert_eq!(bind(&mut node, 30, 1), Err(Code::RmtProc));
+}
+
+fn wait_without_proxy(node: &mut Node, slot: i32) -> Result<Wait, Code> {
+    let waits = node.wait_place((0, slot), (member(1), &cred(OWNER, 1)), false, TicketId(1));
+    waits.map_err(|error| error.code())
+}
+
+#[test]
+fn a_new_proxy_ends_a_backup_of_which_it_does_not_hear() {
+    let mut node = with_backed();
+    assert!(node.place((0, 30), SlotPlace::Here(None)).is_ok());
+    let backup = bind(&mut node, 30, 1).expect("the place is here");
+    // The same proxy will hear of it.
+    assert_eq!(node.set_foreign(backed(), false, |_| false), Ok(Vec::new()));
+    node.proxy_left();
+    assert_eq!(node.set_foreign(backed(), true, |_| false), Ok(vec![at(backup)]));
+    assert!(node.unbind(at(backup)).is_ok());
+    assert_eq!(bind(&mut node, 30, 1), Err(Code::RmtProc));
+}
+
+#[test]
+fn a_place_that_is_taken_again_gives_no_address_twice() {
+    let mut node = with_backed();
+    let mut given = Vec::new();
+    for former in [7, 8, 9] {
+        let here = SlotPlace::Here(Some(Address::new(former, 30).0));
+        assert!(node.place((0, 30), here).is_ok());
+        for _ in 0..4 {
+            let address = bind(&mut node, 30, 1).expect("the place is here");
+            given.push(address);
+            assert!(node.unbind(at(address)).is_ok());
+        }
+        assert!(node.place((0, 30), SlotPlace::Back("beta".to_owned())).is_ok());
+        // A new proxy of this node changes nothing.
+        node.proxy_left();
+        assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
+    }
+    let count = given.len();
+    given.sort_unstable();
+    given.dedup();
+    assert_eq!(given.len(), count);
+}
+
+#[test]
+fn a_place_whose_former_address_is_unknown_gives_none_of_the_home() {
+    let mut node = with_backed();
+    for former in [Some(7), None, Some(8)] {
+        let former = former.map(|generation| Address::new(generation, 30).0);
+        assert!(node.place((0, 30), SlotPlace::Here(former)).is_ok());
+        let given: Vec<i32> = (0..3)
+            .map(|_| {
+                let address = bind(&mut node, 30, 1).expect("the place is here");
+                assert!(node.unbind(at(address)).is_ok());
+                address.generation()
+            })
+            .skip(usize::from(former.is_some()))
+            .collect();
+        assert!(given.iter().all(|it| *it > GENERATION_MAX / 2), "{given:?}");
+        assert!(node.place((0, 30), SlotPlace::Back("beta".to_owned())).is_ok());
+    }
+}
+
+#[test]
+fn a_home_counts_on_from_its_own_address_and_not_from_that_of_its_backup() {
+    let mut node = with_backed();
+    let home = bind(&mut node, 35, 1).expect("a slot without a backup");
+    assert!(node.unbind(at(home)).is_ok());
+    let slots = OtherSlots {
+        foreign: vec![range(0, 10, 19)],
+        backed: vec![BackedSlot { vm: 0, slot: 35 }],
+    };
+    assert_eq!(node.set_foreign(slots, true, |_| true), Ok(Vec::new()));
+    let mut latest = home;
+    for far in [0, 1, 2] {
+        let own = bind(&mut node, 35, 1).expect("a slot of this node");
+        assert_eq!(own, Address::next_life(35, Some(latest)));
+        assert_eq!(node.place((0, 35), there()), Ok((Some(at(own)), Vec::new())));
+        assert!(node.unbind(at(own)).is_ok());
+        let backup = Address::new(GENERATION_MAX / 2 + far, 35);
+        assert_eq!(stand_in(&mut node, backup), Ok(backup));
+        assert!(node.unbind(at(backup)).is_ok());
+        assert!(node.place((0, 35), SlotPlace::Here(None)).is_ok());
+        latest = own;
+    }
+}
+
+#[test]
+fn a_wait_for_a_place_fails_at_once_for_one_that_could_not_bind_it() {
+    let mut node = with_backed();
+    assert!(bind(&mut node, 6, 1).is_ok());
+    for slot in [30, 5] {
+        assert_eq!(wait(&mut node, slot, 1, TicketId(1)), Err(Code::SlotUsed), "bound already");
+    }
+    let waits = node.wait_place((0, 30), (member(2), &cred(FELLOW, 2)), true, TicketId(1));
+    assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
+    assert_eq!(wait(&mut node, 30, 2, TicketId(1)), Ok(Wait::Registered));
+}
+
+#[test]
+fn a_home_that_was_replaced_ends_its_endpoint_and_may_bind_again_later() {
+    let mut node = with_backed();
+    let home = bind(&mut node, 5, 1).expect("a slot of this node");
+    assert_eq!(node.place((0, 5), there()), Ok((Some(at(home)), Vec::new())));
+    assert!(node.unbind(at(home)).is_ok());
+    assert_eq!(bind(&mut node, 5, 1), Err(Code::RmtProc));
+    assert_eq!(stand_in(&mut node, home), Ok(home));
+    assert_eq!(wait(&mut node, 5, 1, TicketId(1)), Ok(Wait::Registered));
+    assert!(node.unbind(at(home)).is_ok());
+    let here = node.place((0, 5), SlotPlace::Here(None));
+    assert_eq!(here, Ok((None, vec![TicketId(1)])));
+    assert!(bind(&mut node, 5, 1).is_ok());
+}
+
+#[test]
+fn a_proxy_cannot_place_what_has_no_backup() {
+    let mut node = with_backed();
+    for (slot, place) in [
+        (31, SlotPlace::Here(None)),
+        (6, there()),
+        (30, SlotPlace::Here(Some(Address::new(7, 31).0))),
+        (30, SlotPlace::Here(Some(m3ipc_abi::ANY.0))),
+    ] {
+        let refused = node.place((0, slot), place).map_err(|error| error.code());
+        assert_eq!(refused, Err(Code::BadValue), "{slot}");
+    }
+    assert_eq!(wait(&mut node, 31, 1, TicketId(1)), Err(Code::RmtProc));
+    assert_eq!(wait(&mut node, 6, 1, TicketId(1)), Ok(Wait::Already(Address(6))));
+    assert_eq!(wait(&mut node, 400, 1, TicketId(1)), Err(Code::Range));
+}
+
+#[test]
+fn a_new_proxy_knows_the_backups_that_live() {
+    let mut node = with_backed();
+    assert!(node.place((0, 30), SlotPlace::Here(None)).is_ok());
+    assert!(node.place((0, 5), there()).is_ok());
+    let backup = bind(&mut node, 30, 1).expect("the place is here");
+    // The same proxy registers again, as slots were claimed: all stays.
+    assert_eq!(node.set_foreign(backed(), false, |_| true), Ok(Vec::new()));
+    assert_eq!(node.node_of(0, Address(5)), Some("beta"));
+    // A new one learns the rest from the other nodes.
+    assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
+    assert_eq!((node.node_of(0, Address(5)), node.node_of(0, Address(30))), (None, None));
+    assert!(node.unbind(at(backup)).is_ok());
+    assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
+    assert_eq!(node.node_of(0, Address(30)), Some("beta"));
+}
+
+#[test]
+fn a_backup_that_a_former_daemon_had_ends() {
+    let mut node = with_backed();
+    assert!(node.place((0, 30), SlotPlace::Here(None)).is_ok());
+    let backup = bind(&mut node, 30, 1).expect("the place is here");
+    let records = node.drain_records();
+    let mut replayed = Node::replay(&records, node.quota()).expect("the records agree");
+    // Nobody knows whether the home is back, and without a proxy nobody waits in vain.
+    assert_eq!(
+        replayed.wait_place((0, 5), (member(2), &cred(OWNER, 2)), false, TicketId(1)),
+        Ok(Wait::Registered)
+    );
+    assert_eq!(replayed.set_foreign(backed(), true, |_| true), Ok(vec![at(backup)]));
+    assert_eq!(replayed.places_are_known(), [(at(Address(5)), vec![TicketId(1)])]);
 }

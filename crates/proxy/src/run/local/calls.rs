@@ -8,7 +8,7 @@ use super::super::ends::report;
 use super::super::network::Clock;
 use super::Local;
 use m3ipc::{Code, Message};
-use m3ipc_fabric::{AnswerKind, CallId, Content, Machine, Outcome};
+use m3ipc_fabric::{AnswerKind, CallId, Content, Failure, Machine, Outcome};
 
 impl Local {
     /// Reports relays. The machine knows of all binds of this node before a relay to there.
@@ -19,10 +19,18 @@ impl Local {
     }
 
     /// The machine has ended a call.
-    pub fn ended(&mut self, call: CallId, outcome: Outcome) {
+    pub fn ended(&mut self, call: CallId, outcome: Outcome, machine: &Machine) {
         let Some((id, sender)) = self.calls.remove(&call) else {
             return self.end_wakeup(call, &outcome);
         };
+        let has_left = outcome != Outcome::NotDelivered(Failure::LinkDown);
+        let is_lost = || self.owners.owner(id).is_some_and(|node| !machine.is_reachable(node));
+        if !has_left && is_lost() && self.keep_for_backup(id, sender) {
+            if let Some(entry) = self.stand_ins.get_mut(&id) {
+                entry.calls.remove(&sender);
+            }
+            return;
+        }
         let Some(entry) = self.stand_ins.get_mut(&id) else { return };
         entry.calls.remove(&sender);
         let stand_in = &mut entry.stand_in;

@@ -1,9 +1,9 @@
 //! What the daemon and the stand-ins learn of other nodes.
 
 use super::super::network::Clock;
-use super::Local;
+use super::{Entry, Local};
 use m3ipc::NodeError;
-use m3ipc::nodes::{ForeignRange, OtherNode};
+use m3ipc::nodes::{OtherNode, OtherSlots};
 use m3ipc_fabric::{EndpointId, Failure, Machine, NodeId, Owners};
 
 impl Local {
@@ -11,13 +11,9 @@ impl Local {
     ///
     /// # Errors
     /// A local endpoint has a slot of another node, and nothing has changed; the daemon is gone.
-    pub fn set_owners(
-        &mut self,
-        owners: Owners,
-        foreign: Vec<ForeignRange>,
-    ) -> Result<(), NodeError> {
-        self.proxy.set_foreign(foreign)?;
-        self.owners = owners;
+    pub fn set_owners(&mut self, owners: Owners, slots: OtherSlots) -> Result<(), NodeError> {
+        self.proxy.set_foreign(slots)?;
+        self.owners = owners.with_held_of(&self.owners);
         Ok(())
     }
 
@@ -57,10 +53,15 @@ impl Local {
         clock: &Clock,
     ) -> Result<(), NodeError> {
         self.proxy.set_reachable(name, false)?;
+        self.note_lost(node, cause);
         self.wanted.forget_node(node);
-        self.names.forget_node(node, &self.owners);
         let of_node = self.stand_ins.keys().filter(|id| self.owners.owner(**id) == Some(node));
-        let of_node: Vec<EndpointId> = of_node.copied().collect();
+        let mut of_node: Vec<EndpointId> = of_node.copied().collect();
+        if cause == Failure::LinkDown {
+            of_node = self.wait_for_backups(of_node, machine, clock);
+        }
+        let waits = |id: &EndpointId| self.stand_ins.get(id).is_some_and(Entry::waits_for_backup);
+        self.names.forget_node(node, &self.owners, waits);
         for id in of_node {
             let Some(entry) = self.remove(id, machine, clock) else { continue };
             if cause == Failure::Rebooted {

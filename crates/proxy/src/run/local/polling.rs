@@ -121,6 +121,7 @@ impl Local {
         }
         self.report_relays(machine, clock);
         let now = Instant::now();
+        self.end_waits(now, machine, clock);
         self.wanted.begin_step(now);
         self.wanted.due().into_iter().for_each(|id| _ = self.turn(id));
         for parcel in std::mem::take(&mut self.late) {

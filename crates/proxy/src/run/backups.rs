@@ -1,0 +1,36 @@
+//! What the machine has decided of slots with a backup.
+
+use super::Life;
+use m3ipc::{Address, NodeError};
+use m3ipc_fabric::{Action, EndpointId};
+
+impl Life<'_> {
+    /// Carries out what the machine has decided of slots with a backup.
+    pub(super) fn act_on_place(&mut self, action: &Action) -> Result<(), NodeError> {
+        match *action {
+            Action::Placed { vm, slot, node } => {
+                let name = self.name_of(node);
+                eprintln!("m3-proxy: slot {slot} of VM {vm} is at node {name} now");
+                self.local.placed((vm, slot), (node, &name))
+            }
+            Action::PlaceFree { vm, slot } => {
+                eprintln!(
+                    "m3-proxy: slot {slot} of VM {vm}: its node has ended, and its backup may be \
+                     bound here"
+                );
+                self.local.place_free(vm, slot)
+            }
+            Action::GiveBack { vm, slot } => {
+                let home = self.machine.owners().home(EndpointId::new(vm, Address::new(0, slot)));
+                let Some(home) = home else { return Ok(()) };
+                let name = self.name_of(home);
+                let Self { machine, clock, local, .. } = self;
+                if local.give_back((vm, slot), (home, &name), machine, clock)? {
+                    eprintln!("m3-proxy: slot {slot} of VM {vm} is at node {name} again");
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
