@@ -50,11 +50,16 @@ try() { # COMMAND...: until it succeeds, for a minute
 
 say() { printf '%-9s %s\n' "$1" "${*:2}"; }
 
-# Three free ports of loopback.
+# Three free ports of loopback, below those that the kernel gives to connections of other programs.
 ports=$(python3 -c '
-import socket
-all = [socket.socket() for _ in range(3)]
-for it in all: it.bind(("127.0.0.1", 0))
+import random, socket
+all = []
+for port in random.sample(range(10000, 32000), 1000):
+    it = socket.socket()
+    try: it.bind(("127.0.0.1", port))
+    except OSError: continue
+    all.append(it)
+    if len(all) == 3: break
 print(*(it.getsockname()[1] for it in all))')
 read -r north east south <<<"$ports"
 sed "s/@NORTH@/$north/; s/@EAST@/$east/; s/@SOUTH@/$south/" "$here/nodes.toml" >"$work/nodes.toml"

@@ -339,7 +339,16 @@ impl Drop for Directory {
 }
 
 /// Ports of loopback that nobody has.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+///
+/// They lie below those that the kernel gives to connections of other programs, so none of these
+/// takes one before the program that will listen there.
+///
+/// # Panics
+/// Where all of them are in use.
+#[must_use]
+pub fn free_ports<const N: usize>() -> [u16; N] {
+    let mut candidates = std::iter::repeat_with(|| fastrand::u16(10_000..32_000)).take(10_000);
+    let mut listener = || candidates.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    let listeners = [(); N].map(|()| listener().expect("a free port"));
     listeners.map(|it| it.local_addr().expect("it listens").port())
 }

@@ -4,9 +4,10 @@
 //! test. As root, slapd runs as a user that no system has. A test without the server skips, and
 //! says so.
 
+use crate::free_ports;
 use m3ipc_test_fixture::{USERS, until};
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -168,8 +169,7 @@ impl Etcd {
         let directory = directory.join("etcd");
         fs::create_dir_all(&directory).expect("a test may write there");
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).expect("it is ours");
-        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-        let addresses = listeners.map(|it| it.local_addr().expect("it listens"));
+        let addresses = free_ports().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let child = Self::start(&program, &directory, addresses);
         let mut etcd = Self { program, directory, addresses, child };
         etcd.until_it_answers();

@@ -2,6 +2,7 @@
 
 use m3ipc_proxy::status::{State, Status};
 use m3ipc_test_fixture::{program, until, watchdog};
+use m3ipc_test_nodes::free_ports;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -57,12 +58,6 @@ impl Drop for Place {
         }
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Two ports of loopback that nobody has.
-fn free_ports() -> [u16; 2] {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
-    listeners.map(|it| it.local_addr().expect("it listens").port())
 }
 
 fn error(output: &Output) -> String {
