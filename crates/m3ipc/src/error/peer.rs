@@ -359,8 +359,6 @@ peer_errors! {
         NoSuchSlot = Range,
         Denied = Privileges,
         ProcessUnbound = GrpLeader,
-        TimedOut = TimedOut,
-        Interrupted = Intr,
     }
 
     /// Why a wait for a name, a bind or an unbind ended.
