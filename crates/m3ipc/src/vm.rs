@@ -299,8 +299,8 @@ impl Vm {
     /// ```
     ///
     /// # Errors
-    /// [`BindError::System`] with [`Code::TimedOut`](crate::Code::TimedOut) after the limit, and with
-    /// -308 and the name of the node if this node has no backup of the slot; others as
+    /// [`BindError::System`] with [`Code::TimedOut`](crate::Code::TimedOut) after the limit, and
+    /// with -308 and the name of the node if this node has no backup of the slot; others as
     /// [`bind`](Self::bind), at once for a caller that is bound already or may not bind the slot.
     pub fn bind_backup(&self, slot: i32, limit: impl Into<Timeout>) -> Result<Endpoint, BindError> {
         bind_backup_at(&self.directory, self.id(), slot, limit.into())
