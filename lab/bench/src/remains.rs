@@ -18,14 +18,15 @@ const DEPTH: u32 = 4;
 
 /// All named objects: files by path, System V objects by word and id.
 ///
-/// In the directory of temporary files only names with the number of this process count.
+/// In the directory of temporary files only names with the number of this process count, but for
+/// the runtime directory of its node, which lives on.
 pub fn list() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for directory in SHARED.into_iter().chain([ICEORYX]) {
         add(Path::new(directory), DEPTH, &mut found, &|_| true);
     }
     let mark = format!("m3-bench-{}", std::process::id());
-    add(&std::env::temp_dir(), 1, &mut found, &|name| name.contains(&mark));
+    add(&std::env::temp_dir(), 1, &mut found, &|name| name.contains(&mark) && name != mark);
     for (path, kind) in SYSTEM_V {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let ids = text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1));
