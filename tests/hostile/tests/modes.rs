@@ -88,6 +88,14 @@ fn create_vm_of_root(node: &UserNode) {
     assert!(matches!(reply, Some((Reply::Vm(_), _))), "{reply:?}");
 }
 
+/// Whether the condition comes to hold within two seconds.
+fn soon(mut holds: impl FnMut() -> bool) -> bool {
+    (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        holds()
+    })
+}
+
 impl Fixture {
     fn new(mode: &str, system: bool, daemon: u32, users: [u32; 3], members: Members) -> Self {
         let node = UserNode::start(mode, daemon, system);
@@ -151,21 +159,23 @@ impl Fixture {
             heard != whole
         };
         let hang = self.intruder.ask("hang") == "yes" && self.does_not_answer();
-        let kill = self.intruder.ask("kill") == "yes" && {
-            std::thread::sleep(Duration::from_millis(100));
-            self.holder.has_ended()
-        };
+        let kill = self.intruder.ask("kill") == "yes" && soon(|| self.holder.has_ended());
         drop(self.node);
         [read, forge, alter, lose, hang, kill]
             .map(|can| if can { "yes" } else { "no" }.to_owned())
             .to_vec()
     }
 
-    /// Whether the victim is stopped; lets it go on.
+    /// Whether the victim stops; lets it go on.
+    ///
+    /// A stopped process is marked as stopped when its thread next runs, which a busy machine may
+    /// put off.
     fn does_not_answer(&mut self) -> bool {
-        let stat =
-            std::fs::read_to_string(format!("/proc/{}/stat", self.victim_pid)).unwrap_or_default();
-        let stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
+        let path = format!("/proc/{}/stat", self.victim_pid);
+        let stopped = soon(|| {
+            let stat = std::fs::read_to_string(&path).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+        });
         let pidfd = m3ipc_sys::open_process(self.victim_pid).expect("it lives");
         m3ipc_sys::signal(pidfd, m3ipc_sys::Signal::CONT).expect("it may go on");
         stopped
