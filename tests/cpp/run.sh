@@ -63,7 +63,9 @@ run() {
     report $? "$name"
 }
 
-[ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" \
+no_build=
+[ "${M3_NO_BUILD-}" != 1 ] || no_build=--no-build
+[ -n "$no_build" ] || $cargo build --manifest-path "$root/Cargo.toml" \
     --profile "$profile" -p m3ipc-capi -p m3ipc-daemon || {
     echo "FAIL build"
     echo "0 passed, 1 failed"
@@ -122,8 +124,9 @@ for line in 'client A left after progress 100' 'client B was killed after progre
     report $? "examples/cpp: $line"
 done
 
-if command -v cmake >/dev/null && [ -x "$target/$profile/m3-bench" ]; then
-    (cd "$root" && $xtask install --no-build --profile "$profile" --prefix "$work/root") \
+programs=$target/$profile/m3-proxy
+if command -v cmake >/dev/null && { [ -z "$no_build" ] || [ -x "$programs" ]; }; then
+    (cd "$root" && $xtask install $no_build --profile "$profile" --prefix "$work/root") \
         >"$work/log" 2>&1
     report $? "cargo xtask install"
     printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(calls CXX)' \

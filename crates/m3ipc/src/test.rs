@@ -88,7 +88,9 @@ fn attach(directory: &Path) -> Result<Node, NodeError> {
     loop {
         match Node::find(directory) {
             // The daemon has started and does not listen yet.
-            Err(_) if begun.elapsed() < START_LIMIT => std::thread::sleep(START_POLL),
+            Err(error) if error.code() == Code::DrvsInit && begun.elapsed() < START_LIMIT => {
+                std::thread::sleep(START_POLL);
+            }
             other => return other,
         }
     }

@@ -102,8 +102,8 @@ pub const LONG_TIER: &[Step] = &[
     Step {
         name: "soak-calls",
         command: "cargo test --profile gate -p m3ipc-calls --test random -- --nocapture",
-        env: &[("M3_SOAK_SECONDS", "60")],
-        after: &["test"],
+        env: &[("M3_SOAK_SECONDS", "60"), ("M3_DAEMON", "{target}/ci/built/gate/m3d")],
+        after: &["programs", "test"],
         lock: "gate",
         figure: Figure::TestTotals,
         next: "run the command alone",
