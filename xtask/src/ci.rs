@@ -73,9 +73,14 @@ impl Args {
             }
             None => {
                 let named = |step: &&Step| self.only.iter().any(|name| *name == step.name);
-                // Scripts would test programs of an earlier build.
-                let takes_programs = all_steps().filter(named).any(|it| it.after.contains(&KEPT));
-                let is_build = |step: &&Step| takes_programs && PROGRAM_STEPS.contains(&step.name);
+                let follows =
+                    |name: &str| all_steps().filter(named).any(|it| it.after.contains(&name));
+                // Scripts would test programs of an earlier build, and tests its daemon.
+                let (takes_programs, starts_daemon) = (follows(KEPT), follows("test"));
+                let is_build = |step: &&Step| {
+                    takes_programs && PROGRAM_STEPS.contains(&step.name)
+                        || starts_daemon && step.name == "build"
+                };
                 Ok(all_steps().filter(|step| named(step) || is_build(step)).collect())
             }
         }
