@@ -22,6 +22,8 @@ pub(super) const UNASKED: u64 = 0;
 #[derive(Debug)]
 pub(super) struct Peer {
     identity: Identity,
+    /// The number of this life of the address, among the peers of one endpoint.
+    life: u64,
     link: Link,
     status: PeerStatus,
     ready_bitmap: ReadyBitmap,
@@ -51,6 +53,7 @@ impl Peer {
                 uid: info.uid,
                 gid: info.gid,
             },
+            life: 0,
             link,
             status: PeerStatus::map(status)?,
             ready_bitmap: ReadyBitmap::map(ready_bitmap)?,
@@ -70,6 +73,17 @@ impl Peer {
     #[inline(always)]
     pub(super) fn address(&self) -> Address {
         self.identity.address
+    }
+
+    /// The number of this life of the address. A later link with the same life has the same number.
+    #[inline]
+    pub(super) fn life(&self) -> u64 {
+        self.life
+    }
+
+    /// Gives this life its number.
+    pub(super) fn set_life(&mut self, life: u64) {
+        self.life = life;
     }
 
     #[inline(always)]

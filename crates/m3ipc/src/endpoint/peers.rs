@@ -43,6 +43,8 @@ pub(super) struct Peers {
     retired: Vec<u32>,
     /// Indexes of dead peers.
     dead: Vec<u32>,
+    /// The number of the latest life of a peer.
+    lives: u64,
 }
 
 impl Peers {
@@ -107,6 +109,12 @@ impl Peers {
         self.slots.get_mut(index as usize)?.as_deref_mut()
     }
 
+    /// Whether the peer of this index lives, and in the life of this number.
+    pub(super) fn is_in_life(&self, index: u32, life: u64) -> bool {
+        let peer = self.find_index(index);
+        peer.is_some_and(|peer| peer.life() == life && !peer.admission().is_dead())
+    }
+
     /// Whether no link has a message or a notification.
     pub(super) fn are_quiet(&self) -> bool {
         let mut peers = self.slots.iter().flatten();
@@ -126,7 +134,9 @@ impl Peers {
         fds: Vec<OwnedFd>,
         side: LinkSide,
     ) -> Result<u32, Fail> {
-        let peer = Peer::adopt(info, fds, side)?;
+        let mut peer = Peer::adopt(info, fds, side)?;
+        self.lives += 1;
+        peer.set_life(self.lives);
         let at = info.index_here as usize;
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
@@ -136,6 +146,7 @@ impl Peers {
         if let Some(old) = self.by_address.remove(&info.address)
             && !self.get(old).admission().is_dead()
         {
+            peer.set_life(self.get(old).life());
             let link = self.get(old).link();
             let was_taken = link.may_be_taken(link.posted());
             self.replaced_peers.push(ReplacedLink { address: info.address, was_taken });

@@ -26,6 +26,7 @@ mod in_area;
 mod lease;
 mod lending;
 mod party;
+mod party_life;
 mod rights;
 mod serve;
 mod side;

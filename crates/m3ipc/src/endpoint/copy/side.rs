@@ -48,6 +48,14 @@ pub(super) enum OwnMemory<'a> {
 }
 
 impl OwnMemory<'_> {
+    /// The role of the party on the other side.
+    pub(super) fn role(&self) -> Role {
+        match self {
+            Self::From(_) => Role::Destination,
+            Self::Into(_) => Role::Source,
+        }
+    }
+
     /// The length in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {

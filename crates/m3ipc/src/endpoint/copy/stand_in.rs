@@ -11,6 +11,7 @@
 //! grants, and this process never touches the memory of a party. All steps return at once.
 
 use super::party::begin_copy;
+use super::party_life::PartyLife;
 use super::side::Role;
 use crate::control::{OpenRequest, RequestState};
 use crate::endpoint::Endpoint;
@@ -39,7 +40,7 @@ pub(crate) enum CopyNews {
 /// A copy that a stand-in makes with a local party.
 #[derive(Debug)]
 pub(crate) struct PartyCopy {
-    to: Address,
+    party: PartyLife,
     command: CopyCommand,
     /// Chunks filled or emptied by this side.
     count: u32,
@@ -212,7 +213,8 @@ impl Endpoint {
             *peer.copies_mut().requester_mut() = RequesterState::default();
         }
         let state = PartyCopyState::Gate(None);
-        Ok(PartyCopy { to, command, count: 0, state, since_ns: m3ipc_sys::monotonic_ns() })
+        let party = self.party_life(index);
+        Ok(PartyCopy { party, command, count: 0, state, since_ns: m3ipc_sys::monotonic_ns() })
     }
 
     /// The next step of a copy with a local party.
@@ -225,6 +227,7 @@ impl Endpoint {
             Ok(step) => step,
             Err(fail) => {
                 self.end_party_copy(copy);
+                let fail = self.failed_with(copy.party, role_of(&copy.command), fail);
                 PartyStep::Ended(fail.code.number(), 0)
             }
         }
@@ -232,7 +235,7 @@ impl Endpoint {
 
     fn try_step(&mut self, copy: &mut PartyCopy) -> Result<PartyStep, Fail> {
         let role = role_of(&copy.command);
-        let index = self.peers.find(copy.to).ok_or(Fail::from(role.died()))?;
+        let index = self.index_in(copy.party).ok_or(Fail::from(role.died()))?;
         self.peers.get(index).check(role.died())?;
         let is_over = m3ipc_sys::monotonic_ns().saturating_sub(copy.since_ns) >= STALL_NS;
         let step = match &mut copy.state {
@@ -348,7 +351,7 @@ impl Endpoint {
     }
 
     fn move_party_chunk(&mut self, copy: &mut PartyCopy, move_in: impl FnOnce(&BounceBuffer, u32)) {
-        let Some(index) = self.peers.find(copy.to) else { return };
+        let Some(index) = self.index_in(copy.party) else { return };
         let mut party = self.conversation(index);
         let requester = party.peer().copies_mut().requester_mut();
         let Some(bounce_buffer) = requester.bounce_buffer.as_ref() else { return };
@@ -366,7 +369,7 @@ impl Endpoint {
             self.session.control_mut().forget(open);
         }
         let PartyCopyState::Running = state else { return };
-        let Some(index) = self.peers.find(copy.to) else { return };
+        let Some(index) = self.index_in(copy.party) else { return };
         let peer = self.peers.get_mut(index);
         if let Some(bounce_buffer) = &mut peer.copies_mut().requester_mut().bounce_buffer
             && bounce_buffer.outcome().is_none()

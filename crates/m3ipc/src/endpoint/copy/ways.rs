@@ -57,7 +57,9 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<(), Fail> {
         self.trace.stamp(Moment::Ready);
+        let (party, role) = (self.party_life(index), own.role());
         let copied = self.copy_one(index, location, own, bytes, deadline);
+        let copied = copied.map_err(|fail| self.failed_with(party, role, fail));
         self.trace.stamp(Moment::Published);
         self.conversation(index).trace_gave_unnumbered(TraceWhat::Copy, bytes);
         copied
@@ -73,10 +75,7 @@ impl Endpoint {
         bytes: usize,
         deadline: Deadline,
     ) -> Result<(), Fail> {
-        let role = match own {
-            OwnMemory::From(_) => Role::Destination,
-            OwnMemory::Into(_) => Role::Source,
-        };
+        let role = own.role();
         if let Some(address) = self.common_address(index, location, bytes as u64)
             && self.copy_in_common(index, address, own, role, deadline)?
         {
@@ -126,11 +125,14 @@ impl Endpoint {
         }
         self.copies.check_length(bytes)?;
         let from = self.party(source.0, Role::Source, deadline)?;
+        let source_life = self.party_life(from);
         *failed = destination.0;
         let to = self.party(destination.0, Role::Destination, deadline)?;
+        let destination_life = self.party_life(to);
         *failed = source.0;
         // The second contact may have received events about the first party.
-        self.peers.find_index(from).ok_or(Fail::from(Code::SrcDied))?.check(Code::SrcDied)?;
+        let first = self.peers.find_index(from).filter(|peer| peer.life() == source_life.number());
+        first.ok_or(Fail::from(Code::SrcDied))?.check(Code::SrcDied)?;
         if bytes == 0 {
             return Ok(());
         }
@@ -154,9 +156,10 @@ impl Endpoint {
                 break result;
             }
         };
+        let mut life = source_life;
         if role == Role::Destination {
-            *failed = destination.0;
+            (*failed, life) = (destination.0, destination_life);
         }
-        result
+        result.map_err(|fail| self.failed_with(life, role, fail))
     }
 }
