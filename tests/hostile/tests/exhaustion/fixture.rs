@@ -85,6 +85,11 @@ impl Lowered {
         Self { pid, resource, former }
     }
 
+    /// Leaves the process no free descriptor, whichever of its descriptors it closes.
+    pub fn no_descriptors(pid: i32) -> Self {
+        Self::new(pid, Resource::Nofile, 3)
+    }
+
     /// Leaves the process this number of free descriptors.
     pub fn descriptors(pid: i32, more: usize) -> Self {
         let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
