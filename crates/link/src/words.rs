@@ -270,6 +270,7 @@ impl LinePage for SharedPage {
 }
 
 /// The word that has the type of a message and, beside it, the length 0 of its long payload.
+#[cfg(not(miri))]
 #[inline(always)]
 const fn short_type(m_type: i32) -> u64 {
     let [a, b, c, d] = m_type.to_ne_bytes();
@@ -277,6 +278,7 @@ const fn short_type(m_type: i32) -> u64 {
 }
 
 /// The type in such a word. `None` if there is a long payload.
+#[cfg(not(miri))]
 #[inline(always)]
 const fn type_of_short(word: u64) -> Option<i32> {
     let [a, b, c, d, long @ ..] = word.to_ne_bytes();
