@@ -10,7 +10,7 @@ use crate::protocol::{
 };
 use m3ipc_calls::{Client, Codec, Config, Fault, Postcard, Request, Server, typed};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use tokio::sync::Mutex;
@@ -20,6 +20,10 @@ const NAMES: usize = 1_000;
 
 /// Records of the log that a start asks for at once.
 const IN_FLIGHT: u32 = 64;
+
+/// Answers of the latest records that the server keeps. A client repeats its latest change alone,
+/// within a minute; an older answer costs a replay of the log.
+const ANSWERS: usize = 4_096;
 
 /// A record of the log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,25 +36,42 @@ struct Change {
 #[derive(Default)]
 struct State {
     entries: BTreeMap<String, Entry>,
-    /// The answer to each record.
-    answers: Vec<NameAnswer>,
+    /// The number of records.
+    records: u32,
+    /// The answers to the latest records.
+    answers: VecDeque<NameAnswer>,
 }
 
 impl State {
     /// Applies the next record.
-    fn apply(&mut self, Change { name, change }: Change) {
+    fn apply(&mut self, record: Change) {
+        let answer = self.change(record);
+        self.records += 1;
+        if self.answers.len() == ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back(answer);
+    }
+
+    fn change(&mut self, Change { name, change }: Change) -> NameAnswer {
         let entry = match change {
             NameChange::Bind(entry) => entry,
             NameChange::Rename { from } => match self.entries.remove(&from) {
                 Some(entry) => Some(entry),
-                None => return self.answers.push(NameAnswer::Refused),
+                None => return NameAnswer::Refused,
             },
         };
         let before = match entry {
             Some(entry) => self.entries.insert(name, entry),
             None => self.entries.remove(&name),
         };
-        self.answers.push(NameAnswer::Changed { before });
+        NameAnswer::Changed { before }
+    }
+
+    /// The answer to a record, if it is kept.
+    fn answer(&self, at: u32) -> Option<NameAnswer> {
+        let from_end = usize::try_from(self.records.checked_sub(at)?).ok()?;
+        self.answers.get(self.answers.len().checked_sub(from_end)?).cloned()
     }
 }
 
@@ -120,9 +141,22 @@ impl Names {
         };
         // A predecessor's change may have come before this one.
         self.catch_up(&mut applied, at.saturating_add(1)).await?;
+        drop(applied);
         // The record of the first attempt counts, not that of a repeat.
-        let answer = self.state().answers.get(at as usize).cloned();
-        answer.ok_or_else(|| Fault::new("no such record"))
+        let answer = self.state().answer(at);
+        match answer {
+            Some(answer) => Ok(answer),
+            None => self.replay(at).await,
+        }
+    }
+
+    /// The answer to a record, by all records up to that one.
+    async fn replay(&self, at: u32) -> Result<NameAnswer, Fault> {
+        let mut state = State::default();
+        for block in 0..=at {
+            state.apply(record(self.client.clone(), block).await?);
+        }
+        state.answer(at).ok_or_else(|| Fault::new("no such record"))
     }
 
     async fn catch_up(&self, applied: &mut u32, count: u32) -> Result<(), Fault> {
@@ -131,8 +165,9 @@ impl Names {
             let asked = some.map(|block| tokio::spawn(record(self.client.clone(), block)));
             for record in asked.collect::<Vec<_>>() {
                 let found = record.await.map_err(|error| Fault::new(error.to_string()))?;
+                let found = found?;
                 let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-                state.apply(found?);
+                state.apply(found);
                 *applied += 1;
             }
         }
@@ -145,5 +180,35 @@ async fn record(client: Client, block: u32) -> Result<Change, Fault> {
     match ask(&client, "cache", &BlockRequest::Read { file: NAME_LOG, block }).await? {
         BlockAnswer::Bytes(Some(bytes)) => Postcard::decode(&bytes).map_err(Fault::new),
         other => Err(Fault::new(format!("no record {block} in the log: {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(number: u64) -> Entry {
+        Entry { file: ChangeId { client: 1, number }, bytes: number }
+    }
+
+    fn apply(state: &mut State, name: &str, change: NameChange) -> Option<NameAnswer> {
+        state.apply(Change { name: name.to_owned(), change });
+        state.answer(state.records - 1)
+    }
+
+    #[test]
+    fn the_latest_answers_are_kept_and_no_others() {
+        let mut state = State::default();
+        let records = u32::try_from(ANSWERS).expect("few") * 3 + 7;
+        for number in 0..u64::from(records) {
+            apply(&mut state, "one", NameChange::Bind(Some(entry(number))));
+        }
+        assert_eq!((state.answers.len(), state.records), (ANSWERS, records));
+        let first = records - u32::try_from(ANSWERS).expect("few");
+        for at in first..records {
+            let before = Some(entry(u64::from(at) - 1));
+            assert_eq!(state.answer(at), Some(NameAnswer::Changed { before }), "{at}");
+        }
+        assert_eq!([0, first - 1, records].map(|at| state.answer(at)), [None, None, None]);
     }
 }
