@@ -14,6 +14,17 @@ const READS: u32 = 100;
 /// Blocks that are written at the same time. They share a wait for the disk.
 const WRITES: usize = 8;
 
+/// The end of a change of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameEnd {
+    /// It is made.
+    Changed,
+    /// There was no file to rename.
+    Missing,
+    /// The name has a file already.
+    Taken,
+}
+
 /// A client of the file service. Clones are the same client. The errors of its calls are those of
 /// the servers; after an error a change may have been made or not.
 #[derive(Clone, Debug)]
@@ -69,19 +80,37 @@ impl Files {
         Ok(entry)
     }
 
+    /// Puts an empty file under a name that has none. `None`: the name has a file.
+    ///
+    /// # Errors
+    /// The file may be there or not.
+    pub async fn create(&self, name: &str) -> Result<Option<Entry>, Fault> {
+        let entry = Entry { file: *self.next(0).await, bytes: 0 };
+        match self.change_name(name, NameChange::Create(entry)).await? {
+            NameEnd::Changed => Ok(Some(entry)),
+            NameEnd::Taken => Ok(None),
+            NameEnd::Missing => Err(wrong_answer()),
+        }
+    }
+
     /// Removes a name and its file.
     pub async fn remove(&self, name: &str) -> Result<(), Fault> {
         self.change_name(name, NameChange::Bind(None)).await.map(|_| ())
     }
 
-    /// Gives a file another name, in place of an earlier file. `false`: no file has the name.
-    pub async fn rename(&self, from: &str, to: &str) -> Result<bool, Fault> {
+    /// Gives a file another name, in place of an earlier file.
+    pub async fn rename(&self, from: &str, to: &str) -> Result<NameEnd, Fault> {
         self.change_name(to, NameChange::Rename { from: from.to_owned() }).await
     }
 
-    /// Changes a name, and frees the file that it had. Returns whether the change was possible.
-    /// Blocks that cannot be freed stay: the change is made.
-    async fn change_name(&self, name: &str, change: NameChange) -> Result<bool, Fault> {
+    /// Gives a file another name that no file has.
+    pub async fn rename_new(&self, from: &str, to: &str) -> Result<NameEnd, Fault> {
+        self.change_name(to, NameChange::RenameNew { from: from.to_owned() }).await
+    }
+
+    /// Changes a name, and frees the file that it had. Blocks that cannot be freed stay: the change
+    /// is made.
+    async fn change_name(&self, name: &str, change: NameChange) -> Result<NameEnd, Fault> {
         let id = self.next(0).await;
         let request = NameRequest::Change { id: *id, name: name.to_owned(), change };
         let answer = ask(&self.client, "names", &request).await?;
@@ -91,10 +120,11 @@ impl Files {
                 if let Err(fault) = self.change(0, |id| BlockRequest::Free { id, file }).await {
                     eprintln!("m3-files: the blocks of a file that has no name stay: {fault}");
                 }
-                Ok(true)
+                Ok(NameEnd::Changed)
             }
-            NameAnswer::Changed { before: None } => Ok(true),
-            NameAnswer::Refused => Ok(false),
+            NameAnswer::Changed { before: None } => Ok(NameEnd::Changed),
+            NameAnswer::Refused => Ok(NameEnd::Missing),
+            NameAnswer::Taken => Ok(NameEnd::Taken),
             _ => Err(wrong_answer()),
         }
     }

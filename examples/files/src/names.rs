@@ -54,12 +54,20 @@ impl State {
     }
 
     fn change(&mut self, Change { name, change }: Change) -> NameAnswer {
+        let is_taken = self.entries.contains_key(&name);
         let entry = match change {
             NameChange::Bind(entry) => entry,
-            NameChange::Rename { from } => match self.entries.remove(&from) {
-                Some(entry) => Some(entry),
-                None => return NameAnswer::Refused,
-            },
+            NameChange::RenameNew { from } if is_taken && self.entries.contains_key(&from) => {
+                return NameAnswer::Taken;
+            }
+            NameChange::Rename { from } | NameChange::RenameNew { from } => {
+                match self.entries.remove(&from) {
+                    Some(entry) => Some(entry),
+                    None => return NameAnswer::Refused,
+                }
+            }
+            NameChange::Create(_) if is_taken => return NameAnswer::Taken,
+            NameChange::Create(entry) => Some(entry),
         };
         let before = match entry {
             Some(entry) => self.entries.insert(name, entry),
@@ -210,5 +218,22 @@ mod tests {
             assert_eq!(state.answer(at), Some(NameAnswer::Changed { before }), "{at}");
         }
         assert_eq!([0, first - 1, records].map(|at| state.answer(at)), [None, None, None]);
+    }
+
+    #[test]
+    fn a_file_is_created_and_renamed_anew_only_where_the_name_has_none() {
+        let mut state = State::default();
+        let changed = Some(NameAnswer::Changed { before: None });
+        let (taken, refused) = (Some(NameAnswer::Taken), Some(NameAnswer::Refused));
+        assert_eq!(apply(&mut state, "one", NameChange::Create(entry(1))), changed);
+        assert_eq!(apply(&mut state, "one", NameChange::Create(entry(2))), taken);
+        assert_eq!(apply(&mut state, "two", NameChange::Create(entry(3))), changed);
+        let rename = |from: &str| NameChange::RenameNew { from: from.to_owned() };
+        assert_eq!(apply(&mut state, "two", rename("one")), taken);
+        assert_eq!(apply(&mut state, "two", rename("none")), refused);
+        assert_eq!(apply(&mut state, "three", rename("one")), changed);
+        let names: Vec<(&str, Entry)> =
+            state.entries.iter().map(|(name, entry)| (name.as_str(), *entry)).collect();
+        assert_eq!(names, [("three", entry(1)), ("two", entry(3))]);
     }
 }

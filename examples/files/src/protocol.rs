@@ -84,12 +84,16 @@ pub enum NameChange {
     Bind(Option<Entry>),
     /// The name gets the file of another name, which then has none.
     Rename { from: String },
+    /// The name gets a new file, unless it has one.
+    Create(Entry),
+    /// As `Rename`, unless the name has a file.
+    RenameNew { from: String },
 }
 
 /// A request to the name server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameRequest {
-    /// Changes a name. The answer is `Changed` or `Refused`.
+    /// Changes a name. The answer is `Changed`, `Refused` or `Taken`.
     Change { id: ChangeId, name: String, change: NameChange },
     /// Asks for the file of a name. The answer is `Found`.
     Find(String),
@@ -108,4 +112,6 @@ pub enum NameAnswer {
     Found(Option<Entry>),
     /// Some names, in their order.
     Names(Vec<(String, Entry)>),
+    /// The name has a file already.
+    Taken,
 }

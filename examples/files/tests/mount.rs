@@ -238,6 +238,45 @@ fn changes_of_names_hold_beside_looks_and_flushes() {
 }
 
 #[test]
+fn of_two_mounts_one_creates_a_file_and_neither_truncates_it() {
+    if !is_possible("of_two_mounts_one_creates_a_file_and_neither_truncates_it") {
+        return;
+    }
+    watchdog(600);
+    let service = Service::start();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let files = Files::of(runtime.block_on(connect(&service)));
+    let mounts = ["one", "two"].map(|name| Mount::start_at(&service, name));
+    for round in 0..60 {
+        let name = format!("new.{round}");
+        let paths = mounts.each_ref().map(|mount| mount.path(&name));
+        let start = std::sync::Barrier::new(2);
+        let create = |path: &Path| {
+            start.wait();
+            OpenOptions::new().write(true).create_new(true).open(path).is_ok()
+        };
+        let created = std::thread::scope(|scope| {
+            paths.each_ref().map(|path| scope.spawn(|| create(path))).map(|it| it.join().unwrap())
+        });
+        assert_ne!(created[0], created[1], "round {round}");
+        // A name that another client binds meanwhile.
+        let name = format!("old.{round}");
+        let path = mounts[0].path(&name);
+        let open = || {
+            start.wait();
+            OpenOptions::new().write(true).create(true).truncate(false).open(&path).unwrap();
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(open);
+            start.wait();
+            runtime.block_on(files.put(&name, b"of another client")).unwrap();
+        });
+        let found = runtime.block_on(files.get(&name)).unwrap();
+        assert_eq!(found.as_deref(), Some(&b"of another client"[..]), "round {round}");
+    }
+}
+
+#[test]
 fn a_mapping_that_outlives_the_descriptor_is_on_the_disk_at_its_end() {
     if !is_possible("a_mapping_that_outlives_the_descriptor_is_on_the_disk_at_its_end") {
         return;

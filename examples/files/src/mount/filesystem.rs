@@ -7,7 +7,7 @@ use fuser::{
     INodeNo, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
-use m3ipc_files::client::Files;
+use m3ipc_files::client::{Files, NameEnd};
 use m3ipc_files::protocol::Entry;
 use rustix::fs::OFlags;
 use rustix::process::{getgid, getuid};
@@ -130,18 +130,41 @@ impl Mounted {
 
     async fn create(&self, name: &OsStr, flags: i32) -> Done<FileAttr> {
         let name = text(name)?;
+        let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         // The kernel has looked, and another client may have come since.
-        let is_exclusive = OFlags::from_bits_retain(flags.cast_unsigned()).contains(OFlags::EXCL);
-        if is_exclusive && self.files.find(name).await.map_err(failed)?.is_some() {
-            return Err(Errno::EEXIST);
-        }
-        let entry = self.files.put(name, &[]).await.map_err(failed)?;
+        let entry = loop {
+            if let Some(entry) = self.files.create(name).await.map_err(failed)? {
+                break entry;
+            }
+            if flags.contains(OFlags::EXCL) {
+                return Err(Errno::EEXIST);
+            }
+            match self.open_name(name, flags.contains(OFlags::TRUNC)).await {
+                // Removed meanwhile.
+                Err(error) if error.code() == Errno::ENOENT.code() => {}
+                opened => return opened,
+            }
+        };
         if let Some((ino, mut file)) = self.locked(name).await {
             self.detach(ino, &mut file);
         }
         let ino = self.add(name, entry, 1);
         self.file(ino)?.lock().await.load(&self.files).await?;
         Ok(attributes(ino, Some(0)))
+    }
+
+    /// Opens the file that another client has put under a name.
+    async fn open_name(&self, name: &str, truncates: bool) -> Done<FileAttr> {
+        let ino = self.look_up(name.as_ref()).await?.ino;
+        self.open(ino).await?;
+        let opened = match truncates {
+            true => self.set(ino, None, Some(0)).await,
+            false => self.attributes(ino).await,
+        };
+        if opened.is_err() {
+            self.close(ino).await?;
+        }
+        opened
     }
 
     async fn open(&self, ino: INodeNo) -> Done<()> {
@@ -190,7 +213,6 @@ impl Mounted {
 
     async fn rename(&self, from: &OsStr, to: &OsStr, flags: RenameFlags) -> Done<()> {
         let (from, to) = (text(from)?, text(to)?);
-        // The kernel has looked whether the new name is free.
         if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
             return Err(Errno::EINVAL);
         }
@@ -201,8 +223,15 @@ impl Mounted {
         // With its lock: no flush gives the name back to the replaced file.
         let replaced = self.locked(to).await;
         file.flush(&self.files).await?;
-        if !self.files.rename(from, to).await.map_err(failed)? {
-            return Err(Errno::ENOENT);
+        // The kernel has looked whether the new name is free, and another client may have come.
+        let renamed = match flags.contains(RenameFlags::RENAME_NOREPLACE) {
+            true => self.files.rename_new(from, to).await,
+            false => self.files.rename(from, to).await,
+        };
+        match renamed.map_err(failed)? {
+            NameEnd::Changed => {}
+            NameEnd::Missing => return Err(Errno::ENOENT),
+            NameEnd::Taken => return Err(Errno::EEXIST),
         }
         if let Some((ino, mut file)) = replaced {
             self.detach(ino, &mut file);

@@ -14,7 +14,11 @@ pub struct Mount {
 
 impl Mount {
     pub fn start(service: &Service) -> Self {
-        let folder = service.folder.join("mount");
+        Self::start_at(service, "mount")
+    }
+
+    pub fn start_at(service: &Service, folder: &str) -> Self {
+        let folder = service.folder.join(folder);
         std::fs::create_dir_all(&folder).unwrap();
         let mut command = service.command_of(env!("CARGO_BIN_EXE_m3-files-mount"));
         let mut mount = Self { process: command.arg(&folder).spawn().unwrap(), folder };
