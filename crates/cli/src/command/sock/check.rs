@@ -16,6 +16,7 @@ mod case;
 mod case_run;
 mod cases;
 mod measurement;
+mod ports;
 mod report;
 mod result;
 mod suite;

@@ -2,12 +2,13 @@
 
 use super::case::{Case, CommandLine, Readiness};
 use super::measurement::Measurement;
+use super::ports::free_ports;
 use super::result::RingCounts;
 use m3ipc_shim::counters::{Counter, Snapshot};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -85,9 +86,7 @@ impl<'a> CaseRun<'a> {
         let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let directory =
             std::env::temp_dir().join(format!("m3-sock-check-{}-{run}", std::process::id()));
-        // Both listeners stay open until both ports are known, so the ports differ.
-        let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
-        let ports = [listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()];
+        let ports = free_ports()?;
         std::fs::create_dir(&directory)?;
         let is_root = rustix::process::geteuid().is_root();
         let uid = (case.refuses_root && is_root).then_some(UNPRIVILEGED_UID);
