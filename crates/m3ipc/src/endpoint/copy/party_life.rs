@@ -6,6 +6,7 @@
 
 use super::side::Role;
 use crate::endpoint::Endpoint;
+use crate::endpoint::call_stop::CallStop;
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code};
 
@@ -57,8 +58,10 @@ impl Endpoint {
         }
         // The link of a lost node may be here still.
         let peer = self.peers.find_index(party.index).filter(|peer| peer.life() == party.life);
-        let stopped = peer.and_then(|peer| peer.check(role.died()).err());
-        stopped.map_or(role.died().into(), Fail::from)
+        match peer.and_then(|peer| peer.check(role.died()).err()) {
+            Some(CallStop::Failed(fail)) => fail,
+            Some(CallStop::Replaced) | None => role.died().into(),
+        }
     }
 }
 
