@@ -350,3 +350,17 @@ fn a_backup_that_has_come_and_gone_unnoticed_takes_no_place() {
     assert_eq!(machine.owners.owner(at(103)), Some(PEER));
     assert_eq!((actions(&mut machine), sent_frames(&mut machine)), (vec![], vec![]));
 }
+
+#[test]
+fn a_home_that_ends_while_its_place_goes_back_frees_it_again() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    end(&mut machine, FIRST, 3 * MS, EndSign::Left);
+    assert!(actions(&mut machine).contains(&FREE));
+    greet(&mut machine, SECOND, hello(2));
+    assert!(actions(&mut machine).contains(&BACK));
+    end(&mut machine, SECOND, 4 * MS, EndSign::Left);
+    machine.gave_back(5 * MS, 1, 103);
+    machine.tick(6 * MS + PAUSE_NS);
+    assert!(actions(&mut machine).contains(&FREE));
+}

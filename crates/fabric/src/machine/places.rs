@@ -193,6 +193,8 @@ impl Machine {
             self.settle_early(home, (vm, slot));
             let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
             nodes.into_iter().for_each(|node| self.disclaim(node, (vm, slot)));
+            // The home may have ended meanwhile.
+            self.settle_place((vm, slot));
         }
     }
 
