@@ -252,7 +252,7 @@ impl Server {
             // A living thread whose process's endpoint ended must not wait for ever.
             self.send_event(token, DaemonEvent::Unbound, Vec::new());
             if let Some(connection) = self.connections.get_mut(token) {
-                connection.id = None;
+                connection.former = connection.id.take();
                 connection.pages = None;
                 self.deaths.unwatch_lock(token);
             }

@@ -1,7 +1,7 @@
 //! Owners that do not wait for the seal of their status page: what peers find in the meantime.
 
-use m3ipc::Vm;
-use m3ipc_abi::Code;
+use m3ipc::{ReceiveError, Source, Vm};
+use m3ipc_abi::{Address, Code};
 use m3ipc_link::{ControlPage, STATUS_BYTES};
 use m3ipc_sys::{Errno, Mapping};
 use m3ipc_test_fixture::raw::RawMember;
@@ -289,4 +289,32 @@ fn the_first_request_may_share_the_packet_of_the_greeting() {
         assert!(raw.send_bytes(&behind(VERSION, bytes), &[]));
         assert_eq!(raw.read_to_end(), 1, "a welcome, and the end of the connection");
     }
+}
+
+/// A system slot keeps its address: an owner that unbinds late would name the next life.
+#[test]
+fn an_owner_whose_endpoint_has_ended_unbinds_no_successor() {
+    const SYSTEM_SLOT: i32 = 3;
+    watchdog(120);
+    let fixture = NodeFixture::new("late-unbind");
+    let vm = fixture.vm("late-unbind");
+    let _process = vm.bind_any().expect("a slot");
+    let mut late = RawMember::greeted(fixture.directory()).expect("a connection");
+    let slot = Some(SYSTEM_SLOT);
+    let bind = Request::Bind { vm: vm.id(), slot, kind: BindKind::Additional, nonce: 1 };
+    let Some((Reply::Bound { address, .. }, _pages)) = late.request(&bind) else {
+        panic!("the member is not bound")
+    };
+    assert!(matches!(late.request(&Request::Mapped), Some((Reply::Done, _))));
+    // The owner does not leave when it is asked to: the daemon ends its endpoint.
+    fixture.node().unbind(vm.id(), Address(address)).expect("the daemon ends it");
+    let mut successor = vm.bind_additional(slot).expect("the slot is free");
+    assert_eq!(successor.address(), Address(address), "a system slot keeps its address");
+    let unbind = Request::Unbind { vm: vm.id(), address };
+    let Some((Reply::Refused(refusal), _)) = late.request(&unbind) else {
+        panic!("the owner has no endpoint any more")
+    };
+    assert_eq!(refusal.code, Code::NotBind.number(), "{}", refusal.why);
+    let received = successor.try_receive(Source::Any);
+    assert!(matches!(received, Err(ReceiveError::WouldBlock(_))), "{received:?}");
 }

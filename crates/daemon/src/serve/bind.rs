@@ -371,6 +371,11 @@ impl Server {
     }
 
     pub(super) fn unbind(&mut self, token: Token, cred: &Credentials, id: MemberId) {
+        // An owner that has not heard of the end yet does not mean the next life of the slot.
+        let connection = self.connections.get(token);
+        if connection.is_some_and(|it| it.id.is_none() && it.former == Some(id)) {
+            return self.refuse(token, Code::NotBind, "this endpoint has ended already");
+        }
         if let Err(error) = self.node.may_unbind(id, cred) {
             return self.refuse(token, error.code(), error);
         }

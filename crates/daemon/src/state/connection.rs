@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     pub(crate) greeted: bool,
     /// The endpoint of this connection.
     pub(crate) id: Option<MemberId>,
+    /// The endpoint that this connection had last, and that has ended.
+    pub(crate) former: Option<MemberId>,
     pub(crate) pages: Option<EndpointPages>,
     /// The request that the daemon answers later.
     pub(crate) deferred: Option<Deferred>,
@@ -116,6 +118,7 @@ impl Connection {
             served_in: 0,
             greeted: false,
             id: None,
+            former: None,
             pages: None,
             deferred: None,
             bounce_buffer: None,
