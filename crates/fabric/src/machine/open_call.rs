@@ -16,8 +16,9 @@ pub(super) struct Outgoing {
     pub last: u64,
     /// The pairs of the calls whose answers are under way in pieces.
     pub answering: BTreeSet<Pair>,
-    /// Endpoints that died after answers which are under way in pieces.
-    pub dying: BTreeSet<EndpointId>,
+    /// Endpoints that have died before the ends of calls to them have come, and the latest call
+    /// from before the death was known.
+    pub dying: BTreeMap<EndpointId, CallId>,
 }
 
 /// How far a call is.

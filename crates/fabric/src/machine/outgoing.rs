@@ -129,8 +129,10 @@ impl Machine {
         if let Some(limit_ns) = call.limit_ns.take() {
             self.timers.remove(&(limit_ns, Timer::Limit(id)));
         }
+        let server = EndpointId::new(call.from.vm, call.to);
         if !std::mem::replace(&mut call.reported, true) {
             self.actions.push_back(Action::Ended { call: id, outcome });
+            self.death_may_follow(server);
         }
     }
 
@@ -154,10 +156,10 @@ impl Machine {
         }
         if call.state == State::Answering {
             self.outgoing.answering.remove(&(call.from, call.to));
-            let server = EndpointId::new(call.from.vm, call.to);
-            if self.answers_of(server).is_empty() && self.outgoing.dying.remove(&server) {
-                self.actions.push_back(Action::Died { endpoint: server });
-            }
+        }
+        let server = EndpointId::new(call.from.vm, call.to);
+        self.death_may_follow(server);
+        if call.state == State::Answering {
             self.offer_first((server, call.from.address));
         }
     }
@@ -288,29 +290,40 @@ impl Machine {
         peer.is_some_and(|peer| peer.streams.is_unfinished((id, StreamKind::Call)))
     }
 
-    /// A remote endpoint has died. The answers that it gave before come first.
+    /// A remote endpoint has died. The ends of calls come first: answers that it gave before, and
+    /// the word of its node about calls that met its death on the way.
     pub(super) fn death_arrived(&mut self, endpoint: EndpointId) {
-        if self.answers_of(endpoint).is_empty() {
-            self.actions.push_back(Action::Died { endpoint });
-        } else {
-            self.outgoing.dying.insert(endpoint);
-        }
+        self.outgoing.dying.insert(endpoint, CallId(self.outgoing.last));
+        self.death_may_follow(endpoint);
     }
 
-    /// A successor with the same address lives: the driver must hear of the death before.
-    pub(super) fn answers_are_over(&mut self, endpoint: EndpointId) {
-        if self.outgoing.dying.contains(&endpoint) {
-            for id in self.answers_of(endpoint) {
-                self.report(id, Outcome::Delivered(Failure::Died));
-            }
+    /// Tells the death of a remote endpoint if it was waiting for the end of the last call.
+    fn death_may_follow(&mut self, endpoint: EndpointId) {
+        // No endpoint dies almost always.
+        if self.outgoing.dying.contains_key(&endpoint) && self.awaited_ends(endpoint).is_empty() {
             self.outgoing.dying.remove(&endpoint);
             self.actions.push_back(Action::Died { endpoint });
         }
     }
 
-    fn answers_of(&self, endpoint: EndpointId) -> Vec<CallId> {
-        let open = self.outgoing.calls.iter().filter(|(_, call)| {
-            call.state == State::Answering
+    /// A successor with the same address lives: the driver must hear of the death before.
+    pub(super) fn answers_are_over(&mut self, endpoint: EndpointId) {
+        for id in self.awaited_ends(endpoint) {
+            let is_answered = |call: &OpenCall| call.state == State::Answering;
+            if self.outgoing.calls.get(&id).is_some_and(is_answered) {
+                self.report(id, Outcome::Delivered(Failure::Died));
+            }
+        }
+        if self.outgoing.dying.remove(&endpoint).is_some() {
+            self.actions.push_back(Action::Died { endpoint });
+        }
+    }
+
+    /// The calls to an endpoint that has died whose ends come before its death.
+    fn awaited_ends(&self, endpoint: EndpointId) -> Vec<CallId> {
+        let Some(latest) = self.outgoing.dying.get(&endpoint) else { return Vec::new() };
+        let open = self.outgoing.calls.range(..=*latest).filter(|(_, call)| {
+            call.state != State::Took
                 && EndpointId::new(call.from.vm, call.to) == endpoint
                 && !call.reported
         });

@@ -4,8 +4,8 @@ use super::tests::{FIRST, MS, OWN, PEER, actions, greet, hello, send_frame, sent
 use super::*;
 use crate::machine::changes::PAUSE_NS;
 use crate::owners::Backup;
-use crate::packet::SessionPair;
-use crate::{Settings, SlotRange};
+use crate::packet::{CallEnd, CallKind, SessionPair};
+use crate::{Call, Content, Outcome, Settings, SlotRange};
 
 const THIRD: NodeId = NodeId(3);
 
@@ -184,7 +184,7 @@ fn a_backup_with_the_address_of_one_that_has_just_died_lives() {
     send_frame(&mut machine, 0, bound(203), &[]);
     let _ = actions(&mut machine);
     // The death of the former one waits for its last answers.
-    machine.outgoing.dying.insert(at(203));
+    machine.outgoing.dying.insert(at(203), CallId(0));
     let Some(third) = machine.peers.get_mut(&THIRD) else { panic!("a peer") };
     third.announced.clear();
     machine.settle_place((1, 203));
@@ -363,4 +363,24 @@ fn a_home_that_ends_while_its_place_goes_back_frees_it_again() {
     machine.gave_back(5 * MS, 1, 103);
     machine.tick(6 * MS + PAUSE_NS);
     assert!(actions(&mut machine).contains(&FREE));
+}
+
+#[test]
+fn a_call_that_meets_the_death_on_the_way_ends_before_it() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    send_frame(&mut machine, 0, bound(203), &[]);
+    let (from, to) = (EndpointId::of(1, 3), at(203).address);
+    let (kind, content) = (CallKind::Request, Content::new(1));
+    let call = Call { from, to, kind, user: None, content, limit_ns: None };
+    let call = machine.call(4 * MS, call).expect("it is announced");
+    assert!(sent_frames(&mut machine).iter().any(|frame| matches!(frame, Frame::Call { .. })));
+    let _ = actions(&mut machine);
+    send_frame(&mut machine, 1, died(203), &[]);
+    assert_eq!(actions(&mut machine), [], "its node has not said what became of the call");
+    let end = CallEnd::NotDelivered(Failure::Died);
+    send_frame(&mut machine, 2, Frame::End { call, end }, &[]);
+    let outcome = Outcome::NotDelivered(Failure::Died);
+    let expected = [Action::Ended { call, outcome }, Action::Died { endpoint: at(203) }];
+    assert_eq!(actions(&mut machine), expected);
 }
