@@ -137,12 +137,14 @@ fn stream_both_ways(ends: &[End; 2], seed: u64) {
 #[test]
 fn each_change_of_the_route_keeps_the_stream() {
     let _one = begin();
-    let rings = counters::read(Counter::RingBytes);
-    for seed in 0..3 {
+    let before = counters::read(Counter::RingBytes);
+    let in_ring = || counters::read(Counter::RingBytes) > before;
+    // The first switch waits for a moment without unread bytes, which a busy machine may not have.
+    for seed in (0..30).take_while(|seed| *seed < 3 || !in_ring()) {
         stream_both_ways(&unix(), seed);
         stream_both_ways(&tcp(), seed);
     }
-    assert!(counters::read(Counter::RingBytes) > rings, "no byte went through a ring");
+    assert!(in_ring(), "no byte went through a ring");
     assert_eq!(counters::read(Counter::Corrupt), 0);
 }
 
