@@ -5,6 +5,7 @@
 //! | `ci` | all checks and tests, side by side where possible | `ci.rs` |
 //! | `check` | the rules of the project that other tools do not check | `check.rs` |
 //! | `fuzz` | runs the fuzz targets with AddressSanitizer | `fuzz.rs` |
+//! | `package` | builds each package from its archive | `package.rs` |
 //! | `site` | builds the book of `docs/` | `site.rs` |
 //! | `tools` | installs the tools that CI needs | `tools.rs` |
 //! | `install` | puts programs, libraries, pages and units into a prefix | `install.rs` |
@@ -17,6 +18,7 @@ mod ci;
 mod error;
 mod fuzz;
 mod install;
+mod package;
 mod site;
 mod tools;
 mod tree;
@@ -46,6 +48,8 @@ enum Command {
     Check(check::Args),
     /// Run the fuzz targets with AddressSanitizer
     Fuzz(fuzz::Args),
+    /// Build each published package from its archive
+    Package,
     /// Build the book of docs/
     Site,
     /// Install the tools that CI needs and that are missing
@@ -77,6 +81,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
         Command::Ci(args) => ci::run(&workspace, args),
         Command::Check(args) => check::run(workspace, args),
         Command::Fuzz(args) => fuzz::run(&workspace, args),
+        Command::Package => package::run(&workspace),
         Command::Site => site::run(&workspace),
         Command::Tools(args) => tools::run(args),
         Command::Install(args) => install::run(&workspace, args),

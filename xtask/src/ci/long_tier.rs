@@ -265,10 +265,9 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "package-full",
-        command: "cargo package --workspace --allow-dirty --quiet",
+        command: "{xtask} package",
         limit_s: 1_800,
         lock: "package",
-        figure: Figure::Fixed("each package builds from its archive"),
         next: "run the command alone; `cargo package --list -p PACKAGE` lists the files",
         ..FULL
     },
