@@ -10,6 +10,7 @@ use end::End;
 use libc::epoll_event;
 use m3ipc_shim::connection::ring_extent::any_large;
 use m3ipc_shim::connection::socket::Socket;
+use m3ipc_shim::connection::socket_state::{any_joined, any_paired};
 use m3ipc_shim::counters::{self, Counter, process_word};
 use m3ipc_shim::epoll::control::controlled;
 use m3ipc_shim::epoll::sets;
@@ -56,6 +57,23 @@ struct EventLoop {
 
 impl EventLoop {
     fn new(connections: usize) -> Self {
+        let this = Self::unjoined(connections);
+        // From the first wait on, the set has a poller.
+        this.settle();
+        for at in 0..connections {
+            for _trip in 0..4 {
+                this.from[at].send_all(b"warm").unwrap();
+                this.take(at, 4);
+                this.to[at].send_all(b"warm").unwrap();
+                this.from[at].receive_all(&mut [0; 4]).unwrap();
+            }
+        }
+        this.settle();
+        this
+    }
+
+    /// The same before any call: no connection has a ring.
+    fn unjoined(connections: usize) -> Self {
         // SAFETY: no pointers.
         let set = unsafe { libc::epoll_create1(0) };
         lifecycle::opened_epoll(set);
@@ -79,17 +97,6 @@ impl EventLoop {
             this.from.push(from);
             this.to.push(to);
         }
-        // From the first wait on, the set has a poller.
-        this.settle();
-        for at in 0..connections {
-            for _trip in 0..4 {
-                this.from[at].send_all(b"warm").unwrap();
-                this.take(at, 4);
-                this.to[at].send_all(b"warm").unwrap();
-                this.from[at].receive_all(&mut [0; 4]).unwrap();
-            }
-        }
-        this.settle();
         this
     }
 
@@ -206,6 +213,28 @@ fn reports_bytes_of_a_stopped_sender(connections: usize) {
 
 #[test]
 fn a_small_loop_reports_bytes_of_a_sender_that_was_stopped() {
+    reports_bytes_of_a_stopped_sender(3);
+}
+
+/// A process without rings waits as natively; its next connection is polled as the first one was.
+#[test]
+fn a_loop_without_rings_sleeps_as_given_and_polls_the_next_connection() {
+    let home = begin();
+    let events = EventLoop::new(1);
+    assert!(any_joined());
+    drop(events);
+    assert!(!any_joined() && any_paired(), "a closed socket is counted no more");
+    // A set with a socket that has no ring.
+    let events = EventLoop::unjoined(1);
+    let mut sleeps = Vec::new();
+    let (data, waited) = events.wait(-1, |_list, sleep, mask| {
+        assert!(mask.is_none(), "no signal is held back");
+        sleeps.push(sleep);
+        0
+    });
+    assert_eq!((data, waited, sleeps), (vec![], Waited::Real(0), vec![Sleep::AsGiven]));
+    drop(events);
+    drop(home);
     reports_bytes_of_a_stopped_sender(3);
 }
 

@@ -12,7 +12,7 @@
 use super::armed_poller;
 use super::pairs::{self, PairEnd};
 use super::ring_half::Direction;
-use super::socket_state::{SocketState, any_joined, half_of};
+use super::socket_state::{SocketState, any_paired, half_of};
 use super::sweep;
 use crate::kernel;
 use crate::kernel::ready::poll_now;
@@ -74,7 +74,7 @@ fn remove_ended() {
 /// kernel resets the connections with unread bytes that it does not know.
 pub fn exit_at_once() {
     // A limited process makes no other call than its own; its sockets are in the kernel.
-    if limits::are_on() || !any_joined() || !armed_poller::end_all() {
+    if limits::are_on() || !any_paired() || !armed_poller::end_all() {
         return;
     }
     for socket in descriptors::sockets().filter(|socket| !socket.is_unix()) {
@@ -90,7 +90,7 @@ pub fn exit_at_once() {
 /// end of the stream in the kernel and no ring: a pair with anything to receive stays.
 pub fn exit() {
     exit_at_once();
-    if limits::are_on() || !any_joined() {
+    if limits::are_on() || !any_paired() {
         return;
     }
     let Some(directory) = UserDirectory::current() else { return };

@@ -12,6 +12,7 @@
 //!     │   │ idle_rings                         memory of idle rings goes back
 //!     │   │ bulk                               streams that overflow again and again
 //!     │   │ wakeup_share ── rest               receivers that mostly sleep
+//!     │   │      └── past_gains                what earlier connections gained
 //!     │   │ route                              the switch to the ring, under both locks
 //!     │   │ seen_ends                          ends that poll and epoll have reported
 //!     ├── past_ring_thread                   a receive that its thread may leave
@@ -28,6 +29,7 @@ pub mod ended;
 pub mod idle_rings;
 mod mark;
 pub mod pairs;
+mod past_gains;
 mod past_ring_thread;
 mod receive;
 mod reservation;

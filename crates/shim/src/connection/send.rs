@@ -4,6 +4,7 @@ use super::armed_poller::PeerPoller;
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
 use super::bulk::BulkWindow;
 use super::idle_rings;
+use super::past_gains::PastGains;
 use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
 use super::seen_ends;
@@ -224,7 +225,7 @@ impl Sender<'_> {
     /// lock.
     #[inline]
     fn note_asleep(&self) {
-        if self.share.is_some_and(WakeupShare::note_asleep) {
+        if self.share.is_some_and(|share| share.note_asleep(PastGains::of_process())) {
             self.rest();
         }
     }
@@ -395,11 +396,11 @@ impl Sender<'_> {
                     }
                 }
                 if let Some(share) = self.share {
-                    let wakeups = self.load(half::WAKEUPS);
+                    let (wakeups, past) = (self.load(half::WAKEUPS), PastGains::of_process());
                     if total > SMALL_BYTES {
-                        share.note_large(wakeups);
+                        share.note_large(wakeups, past);
                     } else {
-                        rests |= share.note_message(wakeups);
+                        rests |= share.note_message(wakeups, past);
                     }
                 }
                 if cursor.left() == 0 {

@@ -191,7 +191,9 @@ const fn empty() -> SocketState {
 
 static STATES: [SocketState; SOCKETS_MAX] = [const { empty() }; SOCKETS_MAX];
 /// Whether any socket of this process ever had a pair.
-static ANY_JOINED: AtomicBool = AtomicBool::new(false);
+static ANY_PAIRED: AtomicBool = AtomicBool::new(false);
+/// Sockets of this process in phase JOINED.
+static JOINED: AtomicU32 = AtomicU32::new(0);
 /// One more than the highest state that was ever used.
 static TOP: AtomicU32 = AtomicU32::new(0);
 
@@ -200,10 +202,16 @@ pub(super) fn all() -> impl Iterator<Item = &'static SocketState> {
     STATES.iter().take(TOP.load(Ordering::Relaxed) as usize)
 }
 
-/// Whether any socket of this process ever had a pair: no ring can hold bytes before.
+/// Whether any socket of this process ever had a pair, which it may still have.
+#[must_use]
+pub fn any_paired() -> bool {
+    ANY_PAIRED.load(Ordering::Relaxed)
+}
+
+/// Whether a ring of this process can hold bytes: a socket has a pair and has not left its rings.
 #[must_use]
 pub fn any_joined() -> bool {
-    ANY_JOINED.load(Ordering::Relaxed)
+    JOINED.load(Ordering::Relaxed) != 0
 }
 
 /// The number of a state.
@@ -298,7 +306,9 @@ impl SocketState {
     /// Frees the state for another socket, and takes its pair out of reach.
     pub(super) fn free(&self) {
         // Later calls of other threads find no pair.
-        self.phase.store(phase::KERNEL, Ordering::Release);
+        if self.phase.swap(phase::KERNEL, Ordering::AcqRel) == phase::JOINED {
+            JOINED.fetch_sub(1, Ordering::Relaxed);
+        }
         // From now on no call of this socket ends in the state: a next socket may have it.
         self.generation.fetch_add(1, Ordering::SeqCst);
         let until = if self.ending.load(Ordering::SeqCst) > 0 {
@@ -400,7 +410,11 @@ impl SocketState {
 
     /// A JOINED socket has left its rings for good.
     pub(super) fn leave(&self) -> bool {
-        self.advance(phase::JOINED, phase::LEFT)
+        let leaves = self.advance(phase::JOINED, phase::LEFT);
+        if leaves {
+            JOINED.fetch_sub(1, Ordering::Relaxed);
+        }
+        leaves
     }
 
     /// Lets one thread at a time look for the pair; `None` where another thread does, or a signal
@@ -425,7 +439,9 @@ impl SocketState {
     /// Joins a pair that is mapped in the window of this socket, inside of
     /// [`joining`](Self::joining).
     pub(super) fn join(&self, directory: &UserDirectory, end: PairEnd) {
-        ANY_JOINED.store(true, Ordering::Relaxed);
+        ANY_PAIRED.store(true, Ordering::Relaxed);
+        // Before the phase: nobody counts a socket down that is not counted yet.
+        JOINED.fetch_add(1, Ordering::Relaxed);
         self.side.store(u32::try_from(end.side & 1).unwrap_or(0), Ordering::Relaxed);
         self.user.store(directory.user(), Ordering::Relaxed);
         self.window.set_pair(end.memory);
@@ -433,7 +449,9 @@ impl SocketState {
             half_of(end, Direction::Receive).store(half::EDGES, 1);
         }
         pairs::note_joined(end);
-        self.advance(phase::FRESH, phase::JOINED);
+        if !self.advance(phase::FRESH, phase::JOINED) {
+            JOINED.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether a program with the rights of this moment finds the pair: the process may have given

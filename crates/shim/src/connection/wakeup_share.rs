@@ -12,10 +12,12 @@
 //! [`AGAINST`] messages.
 //!
 //! A direction that rests twice in a row, and whose process found few messages by spins meanwhile,
-//! gains nothing: see [`WakeupShare::is_fruitless`].
+//! gains nothing: see [`WakeupShare::is_fruitless`]. After such a direction the next ones of the
+//! process need no second rest: see [`PastGains`].
 //!
 //! The count of wakeup bytes comes from shared memory, and may have any value.
 
+use super::past_gains::PastGains;
 use crate::spin;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -73,7 +75,8 @@ impl WakeupShare {
     }
 
     /// Whether the ring gains nothing: the direction rests at least for the second time in a row,
-    /// and the spins of this process did not find messages meanwhile.
+    /// and the spins of this process did not find messages meanwhile; or it rests for the first
+    /// time, and earlier directions of this process gained nothing.
     #[inline]
     pub(super) fn is_fruitless(&self) -> bool {
         self.fruitless.load(Ordering::Relaxed) != 0
@@ -82,50 +85,60 @@ impl WakeupShare {
     /// Notes a small message in the ring, after so many wakeup bytes, ever. Whether the direction
     /// rests from now on.
     #[inline]
-    pub(super) fn note_message(&self, wakeups: u64) -> bool {
+    pub(super) fn note_message(&self, wakeups: u64, past: &PastGains) -> bool {
         let before = self.wakeups.load(Ordering::Relaxed);
         self.wakeups.store(wakeups, Ordering::Relaxed);
-        self.note(match wakeups.wrapping_sub(before).min(WAKEUPS_MAX) {
+        let points = match wakeups.wrapping_sub(before).min(WAKEUPS_MAX) {
             0 => -1,
             1 => 1,
             _ => 3,
-        })
+        };
+        self.note(points, past)
     }
 
     /// Notes a large message in the ring, which gains also with a wakeup byte.
     #[inline]
-    pub(super) fn note_large(&self, wakeups: u64) {
+    pub(super) fn note_large(&self, wakeups: u64, past: &PastGains) {
         self.wakeups.store(wakeups, Ordering::Relaxed);
-        self.note(-1);
+        self.note(-1, past);
     }
 
     /// Notes a small message that the kernel carries because its receiver sleeps. Whether the
     /// direction rests from now on.
     #[inline]
-    pub(super) fn note_asleep(&self) -> bool {
-        self.note(1)
+    pub(super) fn note_asleep(&self, past: &PastGains) -> bool {
+        self.note(1, past)
     }
 
-    fn note(&self, points: i32) -> bool {
+    fn note(&self, points: i32, past: &PastGains) -> bool {
         let balance = (self.balance.load(Ordering::Relaxed) + points).max(-FOR_MAX);
         self.balance.store(balance, Ordering::Relaxed);
         if balance == -FOR_MAX {
+            past.note_gain();
             self.last.store(0, Ordering::Relaxed);
             self.fruitless.store(0, Ordering::Relaxed);
         }
         let rests = balance >= AGAINST;
         if rests {
-            self.begin_rest();
+            self.begin_rest(past);
         }
         rests
     }
 
     #[cold]
-    fn begin_rest(&self) {
+    fn begin_rest(&self, past: &PastGains) {
         let last = self.last.load(Ordering::Relaxed);
         let hits = spin::hits();
         let found = hits.wrapping_sub(self.hits.swap(hits, Ordering::Relaxed));
-        let is_fruitless = last != 0 && found < last / SENDS_PER_HIT;
+        let is_fruitless = if last == 0 {
+            past.foretell_none(hits)
+        } else {
+            let is_fruitless = found < last / SENDS_PER_HIT;
+            if is_fruitless {
+                past.note_none(hits);
+            }
+            is_fruitless
+        };
         self.fruitless.store(u32::from(is_fruitless), Ordering::Relaxed);
         let next =
             if last == 0 { REST_MIN } else { last.saturating_mul(REST_FACTOR).min(REST_MAX) };
@@ -169,10 +182,11 @@ mod tests {
 
     /// Sends messages of which `woken` in ten need a wakeup byte; the message that begins a rest.
     fn messages_until_rest(share: &WakeupShare, woken: u64, most: u64) -> Option<u64> {
+        let past = PastGains::of_test();
         let mut wakeups = share.wakeups.load(Ordering::Relaxed);
         (1..=most).find(|message| {
             wakeups += u64::from(message % 10 < woken);
-            share.note_message(wakeups)
+            share.note_message(wakeups, &past)
         })
     }
 
@@ -192,13 +206,18 @@ mod tests {
 
     #[test]
     fn a_direction_rests_whose_receiver_mostly_sleeps() {
+        let past = PastGains::of_test();
         let share = WakeupShare::new();
-        assert_eq!((1..100).find(|_message| share.note_asleep()), Some(32));
+        assert_eq!((1..100).find(|_message| share.note_asleep(&past)), Some(32));
         // Every second message is large, or finds the receiver awake.
         let share = WakeupShare::new();
         for message in 0..1_000 {
-            assert!(!share.note_asleep());
-            if message % 2 == 0 { share.note_large(0) } else { assert!(!share.note_message(0)) }
+            assert!(!share.note_asleep(&past));
+            if message % 2 == 0 {
+                share.note_large(0, &past);
+            } else {
+                assert!(!share.note_message(0, &past));
+            }
         }
     }
 
@@ -254,15 +273,34 @@ mod tests {
     }
 
     #[test]
+    fn after_a_direction_that_gains_nothing_the_next_one_rests_once() {
+        let past = PastGains::of_test();
+        let rest = |share: &WakeupShare| {
+            assert_eq!((1..100).find(|_message| share.note_asleep(&past)), Some(32));
+        };
+        let (first, second) = (WakeupShare::new(), WakeupShare::new());
+        rest(&first);
+        sends_at_rest(&first);
+        rest(&first);
+        rest(&second);
+        assert!(first.is_fruitless() && second.is_fruitless());
+        // A third one whose ring pays: the fourth rests twice.
+        let (third, fourth) = (WakeupShare::new(), WakeupShare::new());
+        assert!((0..FOR_MAX).all(|_message| !third.note_message(0, &past)));
+        rest(&fourth);
+        assert!(!fourth.is_fruitless());
+    }
+
+    #[test]
     fn any_counts_in_shared_memory_are_harmless() {
-        let share = WakeupShare::new();
+        let (share, past) = (WakeupShare::new(), PastGains::of_test());
         for wakeups in [u64::MAX, 0, 1, u64::MAX - 1, 1 << 63] {
             for _message in 0..400 {
-                share.note_message(wakeups);
+                share.note_message(wakeups, &past);
             }
         }
         share.begin(u64::MAX);
-        assert!(!share.note_message(3));
+        assert!(!share.note_message(3, &past));
         assert_eq!(share.balance.load(Ordering::Relaxed), 3, "the count wraps");
     }
 }
