@@ -318,3 +318,21 @@ fn an_owner_whose_endpoint_has_ended_unbinds_no_successor() {
     let received = successor.try_receive(Source::Any);
     assert!(matches!(received, Err(ReceiveError::WouldBlock(_))), "{received:?}");
 }
+
+/// The same for an owner that has not returned to the successor of a killed daemon.
+#[test]
+fn an_owner_of_a_killed_daemon_unbinds_no_successor() {
+    const SYSTEM_SLOT: i32 = 3;
+    watchdog(120);
+    let mut fixture = NodeFixture::new("later-unbind");
+    let vm = fixture.vm("later-unbind");
+    let _process = vm.bind_any().expect("a slot");
+    let late = vm.bind_additional(Some(SYSTEM_SLOT)).expect("a free slot");
+    fixture.restart_daemon();
+    fixture.node().unbind(vm.id(), late.address()).expect("the daemon ends it");
+    let mut successor = vm.bind_additional(Some(SYSTEM_SLOT)).expect("the slot is free");
+    assert_eq!(successor.address(), late.address(), "a system slot keeps its address");
+    drop(late);
+    let received = successor.try_receive(Source::Any);
+    assert!(matches!(received, Err(ReceiveError::WouldBlock(_))), "{received:?}");
+}

@@ -160,10 +160,15 @@ impl Endpoint {
     }
 
     /// Unbinds this endpoint at the successor of a killed daemon, which never had its connection.
+    /// The endpoint may have ended meanwhile, and its address be that of another one: only an
+    /// endpoint that this process gets back is its own.
     pub(super) fn unbind_at_successor(&self, request: Request) {
         let directory = self.session.control().directory().to_owned();
+        let reattach = self.membership.reattach_request();
         let unbind = move || {
-            if let Ok(mut next) = Control::connect(&directory, IfAbsent::Revive) {
+            if let Ok(mut next) = Control::connect(&directory, IfAbsent::Revive)
+                && next.request_soon(&reattach, u64::MAX).is_ok()
+            {
                 let _ = next.request_soon(&request, u64::MAX);
             }
         };
