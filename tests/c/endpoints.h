@@ -146,6 +146,7 @@ static void binds(void) {
   is(m3_bind_backup_T(VM, user_nr, SHORT_MS), EMOLTIMEDOUT, "bind_backup: no proxy knows the slot");
   is(m3_bind_backup_T(VM, user_nr, TIMEOUT_NOWAIT), EMOLTIMEDOUT, "bind_backup, without waiting");
   is(m3_bind_backup_T(VM, user_nr, -7), EMOLINVAL, "bind_backup, a time limit of -7");
+  is(m3_migrate(), EMOLNOTBIND, "migrate, caller unbound");
   is(mnx_wait4bindep_T(q.ep, SHORT_MS), EMOLNOTBIND, "wait4bindep, caller unbound");
   is(mnx_wait4unbind_T(q.ep, SHORT_MS), EMOLNOTBIND, "wait4unbind, caller unbound");
   is(call(&q, WAIT4BINDEP, w.ep, 0, LONG_MS).code, w.ep, "wait4bindep of a bound endpoint");

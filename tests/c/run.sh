@@ -23,11 +23,13 @@ cxx=${CXX:-c++}
 warnings="-Wall -Wextra -Werror"
 passed=0
 failed=0
+proxies=
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/m3ipc-capi.XXXXXX") || exit 3
 
-# Ends each daemon that still runs in our folder, by the process id in its lock.
+# Ends the proxies, and each daemon that still runs in our folder, by the process id in its lock.
 finish() {
+    [ -z "$proxies" ] || kill $proxies 2>/dev/null
     for lock in "$work"/run.*/lock; do
         [ -s "$lock" ] || continue
         pid=$(cat "$lock")
@@ -124,6 +126,7 @@ for build in kernel com; do
     step "compile sockets, $build" $c11 $define -o "$work/sockets.$build" "$here/sockets.c" \
         -L"$work/lib" -lm3ipc -lpthread
 done
+step "compile migrate" $c11 -o "$work/migrate" "$here/migrate.c" -L"$work/lib" -lm3ipc
 step "compile blocks" $c11 -o "$work/blocks" "$here/blocks.c" -L"$work/lib" -lm3ipc
 step "compile reply_receive" $c11 -o "$work/reply_receive" "$here/reply_receive.c" \
     -L"$work/lib" -lm3ipc
@@ -161,6 +164,39 @@ diff "$work/sockets.expected" "$work/log" >"$work/differences"
 report $? "com-sockets return what kernel sockets return ($(grep -c : "$work/log") results)" \
     "$work/differences"
 run "blocks through com-sockets" 60 "$work/blocks"
+# Two nodes of one VM, and one without a proxy. Slot 10 of beta has its backup on alpha.
+start_nodes() {
+    port=$((20000 + $$ % 20000))
+    (cd "$work" && "$work/bin/m3-proxy" keys alpha beta) || return 1
+    cat >"$work/nodes.toml" <<END
+cluster = "test"
+[[node]]
+id = 1
+name = "alpha"
+address = "127.0.0.1:$port"
+[[node]]
+id = 2
+name = "beta"
+address = "127.0.0.1:$((port + 1))"
+[[vm]]
+id = 3
+name = "shop"
+slots = { alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 199]] }
+backups = [{ slot = 10, node = "alpha" }]
+END
+    for node in alpha beta lone; do
+        M3_DAEMON=$work/bin/m3d "$work/bin/m3" vm create shop --id 3 \
+            --runtime-dir "$work/run.$node" || return 1
+        [ $node != lone ] || continue
+        printf 'node = "%s"\nregistry = "nodes.toml"\nkeys = "m3-keys"\nruntime_dir = "%s"\n' \
+            $node "$work/run.$node" >"$work/$node.toml"
+        "$work/bin/m3-proxy" run --config "$work/$node.toml" >"$work/$node.log" 2>&1 &
+        proxies="$proxies $!"
+    done
+}
+start_nodes >"$work/log" 2>&1
+report $? "two nodes start" "$work/log"
+run "migrate" 90 "$work/migrate" "$work/run.beta" "$work/run.alpha" "$work/run.lone"
 # A program that was linked without symbol versions runs with a library that has them.
 run "paper_style, linked without symbol versions" 60 "$work/paper_style.plain"
 

@@ -315,6 +315,7 @@ int main() {
     copies(self);
     blocks(self);
     sockets();
+    CHECK(self.migrate().error() == EMOLNOPROXY && self.address() == 1);
     auto moved = std::move(self);
     CHECK(moved.address() == 1 && moved.send(1, m3ipc::message(1)).error() == EMOLENDPOINT);
   }

@@ -34,6 +34,14 @@ pub(crate) fn bind_backup(vmid: i32, nr: i32, limit: Timeout) -> CallResult {
     Ok(address.0)
 }
 
+/// Moves the endpoint of the caller to the other node that may have its slot.
+pub(crate) fn migrate() -> CallResult {
+    current::with(|member| {
+        member.endpoint.migrate()?;
+        Ok(0)
+    })
+}
+
 /// Binds the process to any free user slot.
 pub(crate) fn bind_any(vmid: i32) -> CallResult {
     current::release_ended();

@@ -257,11 +257,33 @@ impl Server {
                 self.deaths.unwatch_lock(token);
             }
         }
-        let events = [Deferred::Contact(id), Deferred::CopyGate(id)];
-        let waiting = events.map(|event| self.connections.deferred_until(event));
-        for token in waiting.into_iter().flatten() {
-            let why = format!("endpoint {} died; look up its successor", id.address);
-            self.refuse(token, Code::DstDied, why);
+        let (code, why) = self.why_ended(id);
+        for token in self.connections.deferred_until(Deferred::Contact(id)) {
+            self.refuse(token, code, why.as_str());
+        }
+        // A copy has no second try.
+        for token in self.connections.deferred_until(Deferred::CopyGate(id)) {
+            self.refuse(token, Code::DstDied, why.as_str());
+        }
+        self.nodes.asked.remove(&id);
+        // The proxy finds no endpoint that could move, and says nothing.
+        if !self.nodes.moved.contains(&id) {
+            for token in self.connections.deferred_until(Deferred::Move(id)) {
+                self.refuse(token, Code::NotBind, "the endpoint ended before it could move");
+            }
+        }
+    }
+
+    /// Why a peer gets no link with an endpoint that has ended.
+    pub(crate) fn why_ended(&self, id: MemberId) -> (Code, String) {
+        match self.nodes.moved.contains(&id) || self.node.is_arriving(id) {
+            true => (
+                Code::Migrate,
+                format!("endpoint {} moves between two nodes; call again", id.address),
+            ),
+            false => {
+                (Code::DstDied, format!("endpoint {} died; look up its successor", id.address))
+            }
         }
     }
 

@@ -47,7 +47,11 @@ fn changes_state(request: &Request) -> bool {
             | AreaRequest::Close(_)
             | AreaRequest::List { .. } => false,
         },
-        Request::NodeEnd | Request::VmEnd(_) | Request::Unbind { .. } | Request::Left => false,
+        Request::NodeEnd
+        | Request::VmEnd(_)
+        | Request::Unbind { .. }
+        | Request::Left
+        | Request::Move => false,
         Request::Hello { .. }
         | Request::NodeInfo
         | Request::Usage { .. }

@@ -58,6 +58,12 @@ pub enum Fault {
     ReplacedStays,
     /// A backup keeps the place without an endpoint when its home is back.
     PlaceKept,
+    /// A node whose endpoint has moved does not say so.
+    MoveUntold,
+    /// A node keeps the place of a moved endpoint that nobody claims.
+    MoveKept,
+    /// The requests that a moved endpoint has taken count as not delivered.
+    MovedIsNotTaken,
 }
 
 #[cfg(feature = "planted-faults")]
@@ -91,6 +97,9 @@ impl Fault {
         Self::TakenUnproven,
         Self::ReplacedStays,
         Self::PlaceKept,
+        Self::MoveUntold,
+        Self::MoveKept,
+        Self::MovedIsNotTaken,
     ];
 }
 

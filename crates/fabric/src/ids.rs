@@ -1,6 +1,6 @@
 //! Who talks to whom: nodes, incarnations, endpoints of a VM.
 
-use m3ipc_abi::Address;
+use m3ipc_abi::{Address, Slot};
 use serde::{Deserialize, Serialize};
 
 /// A node of the cluster, as the registry numbers it.
@@ -30,6 +30,11 @@ impl EndpointId {
     #[must_use]
     pub const fn new(vm: VmId, address: Address) -> Self {
         Self { vm, address }
+    }
+
+    /// An endpoint of the slot, where the generation does not matter.
+    pub(crate) const fn any_of((vm, slot): (VmId, Slot)) -> Self {
+        Self { vm, address: Address::new(0, slot) }
     }
 
     pub(crate) const fn of(vm: VmId, address: i32) -> Self {

@@ -46,7 +46,9 @@ mod settings;
 #[cfg(feature = "planted-faults")]
 pub use faults::Fault;
 pub use ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
-pub use machine::{Action, Call, CallRefusal, CopyId, Machine, NotAwaited, Transmit};
+pub use machine::{
+    Action, CLAIM_NS, Call, CallRefusal, CopyId, Machine, MoveRefusal, NotAwaited, Transmit,
+};
 pub use outcome::{AnswerKind, Content, Failure, Outcome};
 pub use owners::{Admission, Backup, EndSign, Owners, OwnersError, SlotRange, generation_before};
 pub use packet::{

@@ -11,6 +11,7 @@ mod copy;
 mod delivery;
 mod early;
 mod incoming;
+mod moves;
 mod names;
 mod open_call;
 mod open_copies;
@@ -20,10 +21,12 @@ mod pieces;
 mod places;
 mod shares;
 mod streams;
+mod unclaimed;
 mod waiting;
 
-pub use action::{Action, Call, CallRefusal, NotAwaited, Transmit};
+pub use action::{Action, Call, CallRefusal, MoveRefusal, NotAwaited, Transmit};
 pub use open_copies::CopyId;
+pub use unclaimed::CLAIM_NS;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -43,6 +46,7 @@ use early::EarlyBinds;
 use open_call::{OpenCall, Outgoing};
 use open_copies::OpenCopies;
 use peer::Peer;
+use unclaimed::Moves;
 
 /// The peer broke the rules of the protocol.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +61,7 @@ enum Timer {
     Cancelled(CallId),
     /// The requester has to learn that its request was taken.
     Took(DeliveryId),
-    /// A slot with a backup may change its holder again.
+    /// A slot with a backup may change its holder again, or the time of a move is over.
     Place((VmId, Slot)),
     /// A node whose session has ended may count as silent.
     Silence(NodeId),
@@ -89,6 +93,8 @@ pub struct Machine {
     early: EarlyBinds,
     /// When slots with a backup have changed their holders.
     changes: Changes,
+    /// Places that this node has got by moves, and that no endpoint has claimed.
+    moves: Moves,
 }
 
 impl Machine {
@@ -121,6 +127,7 @@ impl Machine {
             actions: VecDeque::new(),
             early: EarlyBinds::default(),
             changes: Changes::default(),
+            moves: Moves::default(),
         }
     }
 
@@ -230,7 +237,7 @@ impl Machine {
                 Timer::Limit(call) => self.cancel(call),
                 Timer::Cancelled(call) => self.cancellation_unanswered(call),
                 Timer::Took(delivery) => self.tell_took(delivery),
-                Timer::Place(slot) => self.settle_place(slot),
+                Timer::Place(slot) => self.place_due(slot),
                 Timer::Silence(node) => self.look_for_silence(node),
             }
         }
@@ -276,6 +283,7 @@ impl Machine {
         self.keep_place(endpoint);
         if self.owners.owner(endpoint) == Some(self.own.node) {
             self.living.entry(endpoint).or_default();
+            self.moves.end((endpoint.vm, endpoint.address.slot()));
             self.latest.insert((endpoint.vm, endpoint.address.slot()), endpoint.address);
             let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
             nodes.into_iter().for_each(|node| self.announce(node, endpoint));
@@ -299,10 +307,7 @@ impl Machine {
             // Its bind never took effect, and it may have kept a place meanwhile.
             return self.place_left(endpoint);
         };
-        self.end_calls_of(endpoint);
-        self.end_deliveries_to(endpoint);
-        self.end_copies_of(endpoint);
-        self.names.remove(&endpoint);
+        self.end_all_of(endpoint, Failure::Died);
         if self.own.planted.has(crate::faults::Fault::DeathUnannounced) {
             return;
         }
@@ -311,6 +316,14 @@ impl Machine {
             self.push(node, Frame::Died { vm, endpoint: address.0 }, Vec::new());
         }
         self.place_left(endpoint);
+    }
+
+    /// Ends all that an endpoint does. `why` its messages end that it has not taken.
+    fn end_all_of(&mut self, endpoint: EndpointId, why: Failure) {
+        self.end_calls_of(endpoint);
+        self.end_deliveries_to(endpoint, why);
+        self.end_copies_of(endpoint);
+        self.names.remove(&endpoint);
     }
 
     /// A local endpoint wants to learn the death of a remote one.
@@ -484,6 +497,10 @@ impl Machine {
                 Ok(())
             }
             Frame::Bound { vm, endpoint } => self.bind_told(node, EndpointId::of(vm, endpoint)),
+            Frame::Moved { vm, endpoint } => {
+                self.move_told(node, EndpointId::of(vm, endpoint));
+                Ok(())
+            }
         }
     }
 
@@ -509,6 +526,8 @@ impl Machine {
     }
 }
 
+#[cfg(test)]
+mod move_tests;
 #[cfg(test)]
 mod piece_tests;
 #[cfg(test)]

@@ -105,6 +105,8 @@ pub enum Failure {
     Locked,
     /// The answer is longer than a frame between nodes.
     TooLong,
+    /// The endpoint moves to another node, or has moved there.
+    Moved,
 }
 
 impl Failure {
@@ -122,6 +124,7 @@ impl Failure {
             Self::Broke => Code::PeerBroke,
             Self::Locked => Code::Locked,
             Self::TooLong => Code::MsgSize,
+            Self::Moved => Code::Migrate,
         }
     }
 

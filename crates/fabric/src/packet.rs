@@ -17,7 +17,7 @@ use crate::owners::SlotRange;
 use crate::settings::{LONG_MAX_BYTES, Limits};
 
 /// The oldest and the newest version of the protocol that this crate speaks.
-pub const VERSIONS: (u16, u16) = (1, 1);
+pub const VERSIONS: (u16, u16) = (2, 2);
 /// The longest payload of a message that crosses nodes, in bytes. One above [`LONG_MAX_BYTES`]
 /// travels in pieces.
 pub const PIECED_MAX_BYTES: usize = 256 << 20;
@@ -324,6 +324,13 @@ pub enum Frame {
         call: CallId,
         /// Its stream.
         stream: StreamKind,
+    },
+    /// An endpoint of the sender has moved: the other node that may have its slot gets the place.
+    Moved {
+        /// The VM.
+        vm: VmId,
+        /// The endpoint.
+        endpoint: i32,
     },
 }
 

@@ -87,6 +87,35 @@ impl Proxy {
         }
     }
 
+    /// Ends a local endpoint that moves to another node; `false` if it has ended before.
+    ///
+    /// # Errors
+    /// The daemon is gone; the registration does not have the slot.
+    pub fn moves(&mut self, vm: i32, address: Address, node: &str) -> Result<bool, NodeError> {
+        let place = SlotPlace::Moved { address: address.0, node: node.to_owned() };
+        let slot = BackedSlot { vm, slot: address.slot() };
+        match self.control.request(&Request::Nodes(NodesRequest::Place { slot, place })) {
+            Ok(_) => Ok(true),
+            Err(fail) if fail.code == Code::NotBind => Ok(false),
+            Err(fail) => Err(fail.into()),
+        }
+    }
+
+    /// A local endpoint that wants to move does not.
+    ///
+    /// # Errors
+    /// The daemon is gone.
+    pub fn refuse_move(
+        &mut self,
+        (vm, address): (i32, Address),
+        (code, why): (Code, String),
+    ) -> Result<(), NodeError> {
+        let (address, code) = (address.0, code.number());
+        let request = NodesRequest::NotMoved { vm, address, code, why };
+        self.control.request(&Request::Nodes(request))?;
+        Ok(())
+    }
+
     /// Tells the daemon of all other nodes, for lists.
     ///
     /// # Errors
@@ -344,6 +373,12 @@ impl StandIn {
         self.held.is_open(sender)
     }
 
+    /// The number of the held message of this sender among those of the pair.
+    #[must_use]
+    pub fn number_of_held(&self, sender: Address) -> Option<u64> {
+        self.held.number_of(sender)
+    }
+
     /// Whether anything may be given up without a ring: look once in a while.
     #[must_use]
     pub fn holds_any(&self) -> bool {
@@ -499,5 +534,11 @@ impl StandIn {
     pub fn died(mut self) {
         // A daemon that is gone leaves this to its successor.
         let _ = self.endpoint.say_died();
+    }
+
+    /// Forgets the stand-in, which the daemon has ended in the name of the proxy. Its address may
+    /// be that of another endpoint by now, so nothing is unbound.
+    pub fn ended(mut self) {
+        self.endpoint.note_ended();
     }
 }

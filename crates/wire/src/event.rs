@@ -64,4 +64,6 @@ pub enum DaemonEvent {
     Nodes(NodesEvent),
     /// The node of the endpoint of this address cannot be reached any more. Its links are void.
     Lost(i32),
+    /// The endpoint of this address moves to another node. Its links are void.
+    Moved(i32),
 }

@@ -47,7 +47,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 10 | [`Request::MappedNoReply`], [`NodesRequest::Woken`], [`NodesRequest::Known`] |
 /// | 11 | the notice `MappedNoReply` on demand, a request in the packet of the greeting |
 /// | 12 | [`OtherSlots`], [`NodesRequest::Place`], [`AwaitedEvent::Place`] |
-pub const VERSION: u32 = 12;
+/// | 13 | [`Request::Move`], [`SlotPlace::Moved`], [`DaemonEvent::Moved`] |
+pub const VERSION: u32 = 13;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

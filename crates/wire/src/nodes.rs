@@ -55,6 +55,14 @@ pub enum SlotPlace {
     There(String),
     /// The same, unless a local endpoint is there: -337.
     Back(String),
+    /// At the node of this name, to which the local endpoint of this address moves. Unless that is
+    /// there: -310.
+    Moved {
+        /// The address.
+        address: i32,
+        /// The name of the node.
+        node: String,
+    },
 }
 
 /// The most other nodes that a daemon keeps.
@@ -124,6 +132,17 @@ pub enum NodesRequest {
         /// 0 or a code.
         code: i32,
     },
+    /// A local endpoint does not move. Reply: `Done`.
+    NotMoved {
+        /// Its VM.
+        vm: i32,
+        /// Its address.
+        address: i32,
+        /// The code.
+        code: i32,
+        /// The reason.
+        why: String,
+    },
     /// These are all other nodes. Reply: `Done`.
     Known(Vec<OtherNode>),
     /// What is known of other nodes, for any user. Reply: `OtherNodes`.
@@ -158,6 +177,14 @@ pub enum NodesEvent {
         /// The address of the local one.
         from: i32,
         /// The address of the other one.
+        address: i32,
+    },
+    /// A local endpoint wants to move. The proxy answers with [`SlotPlace::Moved`] or
+    /// [`NodesRequest::NotMoved`].
+    Move {
+        /// Its VM.
+        vm: i32,
+        /// Its address.
         address: i32,
     },
     /// An endpoint has ended. Its peers have their events already.

@@ -225,4 +225,7 @@ pub enum Request {
     /// As `Mapped`, by the owner of a new endpoint, which does not wait: the control page says that
     /// the daemon awaits this notice. No reply.
     MappedNoReply,
+    /// Moves this connection's endpoint to the other node that may have its slot. Reply: `Done`
+    /// when it has left.
+    Move,
 }

@@ -11,6 +11,14 @@ use crate::node::{Offered, is_backed};
 use crate::shares::user_of;
 use crate::world::{ACTS, Checked, World};
 
+/// The content of a message with this number.
+pub fn content_of(number: u64) -> Content {
+    let mut content = Content::new(7);
+    content.payload[..8].copy_from_slice(&number.to_le_bytes());
+    content.long = payload_of(number);
+    content
+}
+
 impl World {
     pub fn act(&mut self) -> Checked {
         self.acts += 1;
@@ -26,7 +34,7 @@ impl World {
             return Ok(());
         }
         let id = node.id;
-        let kind = if self.healing { self.rng.u8(12..20) } else { self.rng.u8(0..25) };
+        let kind = if self.healing { self.rng.u8(12..20) } else { self.rng.u8(0..26) };
         match kind {
             0..8 => self.call(id),
             8 | 9 => self.notify(id),
@@ -42,6 +50,7 @@ impl World {
             16..20 => self.answer(id),
             20 => self.watch(id),
             21 => self.abort_copy(id),
+            22 => self.move_endpoint(id),
             _ => self.copy(id),
         }
     }
@@ -75,16 +84,16 @@ impl World {
 
     fn call(&mut self, id: NodeId) -> Checked {
         let Some((from, to)) = self.any_pair(id) else { return Ok(()) };
-        let open = self.at(id).calls.values().filter(|(_, caller)| *caller == from).count();
-        if open >= 2 {
+        let node = self.at(id);
+        let open = node.calls.values().filter(|(_, caller)| *caller == from).count();
+        // A message that is sent again is ahead of later ones.
+        if open >= 2 || node.again.values().any(|caller| *caller == from) {
             return Ok(());
         }
         let kind = [CallKind::Send, CallKind::Request, CallKind::Request, CallKind::Wakeup]
             [self.rng.usize(0..4)];
         let number = self.ledger.called(id, (from, to), kind);
-        let mut content = Content::new(7);
-        content.payload[..8].copy_from_slice(&number.to_le_bytes());
-        content.long = payload_of(number);
+        let content = content_of(number);
         let clock_ns = self.clock_ns(id);
         let limit_ns = match self.rng.u8(0..4) {
             0 => Some(clock_ns + self.rng.u64(0..30 * MS)),
@@ -178,27 +187,34 @@ impl World {
         endpoint: EndpointId,
         has_successor: bool,
     ) -> Checked {
-        let now_ns = self.now_ns;
+        let clock_ns = self.clock_ns(id);
+        self.forget_endpoint(id, endpoint);
         let node = self.at(id);
-        let clock_ns = node.clock_ns(now_ns);
-        node.endpoints.retain(|it| *it != endpoint);
-        let is_own = |it: &Offered| EndpointId::new(it.from.vm, it.to) == endpoint;
-        node.offered.retain(|_, it| !is_own(it));
-        let given_up: Vec<u64> =
-            node.calls.values().filter(|(_, it)| *it == endpoint).map(|(it, _)| *it).collect();
-        node.calls.retain(|_, (_, caller)| *caller != endpoint);
-        node.owed.retain(|_, (_, to)| *to != endpoint);
         node.machine.died(clock_ns, endpoint);
-        self.forget_copies(id, endpoint);
-        let node = self.at(id);
         let address = endpoint.address;
         let next = Address::new(address.generation() + 1, address.slot());
         // The daemon binds no slot of another node.
         if has_successor && node.machine.owners().owner(endpoint) == Some(id) {
             node.bind(clock_ns, EndpointId::new(endpoint.vm, next));
         }
-        given_up.into_iter().for_each(|number| self.ledger.gave_up(number));
         self.ledger.died(endpoint, false);
         self.drain(id)
+    }
+
+    /// An endpoint has ended: so has the local side of all that it did.
+    pub fn forget_endpoint(&mut self, id: NodeId, endpoint: EndpointId) {
+        let node = self.at(id);
+        node.endpoints.retain(|it| *it != endpoint);
+        let is_own = |it: &Offered| EndpointId::new(it.from.vm, it.to) == endpoint;
+        node.offered.retain(|_, it| !is_own(it));
+        let calls = node.calls.values().map(|(number, caller)| (*number, *caller));
+        let calls = calls.chain(node.again.iter().map(|(number, caller)| (*number, *caller)));
+        let given_up: Vec<u64> =
+            calls.filter(|(_, it)| *it == endpoint).map(|(number, _)| number).collect();
+        node.calls.retain(|_, (_, caller)| *caller != endpoint);
+        node.again.retain(|_, caller| *caller != endpoint);
+        node.owed.retain(|_, (_, to)| *to != endpoint);
+        self.forget_copies(id, endpoint);
+        given_up.into_iter().for_each(|number| self.ledger.gave_up(number));
     }
 }

@@ -60,6 +60,12 @@ impl Ledger {
         }
     }
 
+    /// The pair of a call and its kind.
+    pub fn call_of(&self, number: u64) -> Option<((EndpointId, Address), CallKind)> {
+        let entry = self.calls.get(usize::try_from(number).ok()?)?;
+        Some((entry.pair, entry.kind))
+    }
+
     fn entry(&mut self, number: u64) -> Option<&mut Entry> {
         self.calls.get_mut(usize::try_from(number).ok()?)
     }

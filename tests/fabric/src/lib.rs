@@ -9,7 +9,9 @@
 
 mod acts;
 mod copies;
+mod healing;
 mod ledger;
+mod moves;
 mod network;
 mod node;
 mod places;

@@ -37,6 +37,8 @@ pub enum Event {
     Withdrawal(NodeId, m3ipc_fabric::DeliveryId),
     /// A backup of a slot of a VM is bound, if it may be.
     TakePlace(NodeId, (u16, i32)),
+    /// A call whose receiver has moved is sent again.
+    SendAgain(NodeId, u64),
 }
 
 /// Two nodes, the lower one first.

@@ -53,6 +53,10 @@ pub struct Node {
     pub endpoints: Vec<EndpointId>,
     /// Open calls: number and caller.
     pub calls: BTreeMap<CallId, (u64, EndpointId)>,
+    /// Calls that are to be sent again, with their callers: their receivers have moved.
+    pub again: BTreeMap<u64, EndpointId>,
+    /// The addresses of endpoints that have moved.
+    pub moved: BTreeMap<(VmId, i32), Address>,
     /// Messages that nobody has taken.
     pub offered: BTreeMap<DeliveryId, Offered>,
     /// Those of them that are being withdrawn.
@@ -117,6 +121,8 @@ impl Node {
             ahead_ns: 0,
             endpoints: Vec::new(),
             calls: BTreeMap::new(),
+            again: BTreeMap::new(),
+            moved: BTreeMap::new(),
             offered: BTreeMap::new(),
             withdrawing: BTreeSet::new(),
             owed: BTreeMap::new(),

@@ -11,6 +11,10 @@ impl World {
     /// Carries out the actions of backups; any other action comes back.
     pub fn place_action(&mut self, id: NodeId, action: Action) -> Result<Option<Action>, String> {
         match action {
+            Action::Moved { endpoint } => {
+                let slot = (endpoint.vm, endpoint.address.slot());
+                self.at(id).moved.insert(slot, endpoint.address);
+            }
             Action::Placed { vm, slot, node } => {
                 let here = self.endpoint_at(id, (vm, slot));
                 if let Some(endpoint) = here.filter(|_| node != id) {
@@ -29,6 +33,7 @@ impl World {
             }
             Action::GiveBack { vm, slot } => {
                 let clock_ns = self.clock_ns(id);
+                self.given.remove(&(vm, slot));
                 if self.endpoint_at(id, (vm, slot)).is_none() {
                     self.at(id).machine.gave_back(clock_ns, vm, slot);
                 }
@@ -78,7 +83,8 @@ impl World {
         let met = self.at(id).met.get(&home).copied();
         let home = self.at(home);
         let lives = home.is_up && Some(home.incarnation) == met;
-        if lives && backup.after == EndSign::Left {
+        let was_given = self.given.contains(&(place.vm, place.address.slot()));
+        if lives && backup.after == EndSign::Left && !was_given {
             return Err(format!("node {} takes {place:?} from a living node", id.0));
         }
         Ok(())
@@ -95,7 +101,10 @@ impl World {
         }
         let home = node.machine.owners().home(place).ok_or("a home")?;
         let generation = i32::try_from(self.at(home).incarnation).unwrap_or(0) * 100;
-        self.at(id).bind(clock_ns, EndpointId::new(vm, Address::new(generation, slot)));
+        let moved = self.at(id).moved.remove(&(vm, slot));
+        let address = moved.unwrap_or(Address::new(generation, slot));
+        self.given.remove(&(vm, slot));
+        self.at(id).bind(clock_ns, EndpointId::new(vm, address));
         self.drain(id)
     }
 
@@ -104,7 +113,9 @@ impl World {
         let (clock_ns, now_ms) = (self.clock_ns(id), self.now_ns / MS);
         if self.endpoint_at(id, (vm, slot)).is_none() {
             let generation = 10_000 + i32::try_from(now_ms % 10_000).unwrap_or(0);
-            self.at(id).bind(clock_ns, EndpointId::new(vm, Address::new(generation, slot)));
+            let moved = self.at(id).moved.remove(&(vm, slot));
+            let address = moved.unwrap_or(Address::new(generation, slot));
+            self.at(id).bind(clock_ns, EndpointId::new(vm, address));
         }
     }
 
@@ -122,6 +133,9 @@ impl World {
             if holders.len() > 1 || known.len() != 1 || holders.iter().any(|it| !known.contains(it))
             {
                 return Err(format!("{place:?} is at {holders:?}, and known at {known:?}"));
+            }
+            if holders.is_empty() && known != [home] {
+                return Err(format!("{place:?} has no endpoint, and is kept at {known:?}"));
             }
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! The world: the loop of events, random acts, random trouble, and the checks.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 use m3ipc_fabric::{
     Action, CallKind, DeliveryId, EndSign, EndpointId, Failure, Fault, Lane, Limits, NodeId,
@@ -56,6 +58,10 @@ pub struct World {
     put_off: u64,
     /// The time of trouble is over.
     pub healing: bool,
+    /// Places that were given away by a move.
+    pub given: BTreeSet<(u16, i32)>,
+    /// Calls that were sent again.
+    pub sent_again: BTreeSet<u64>,
 }
 
 /// A promise that was broken, if any.
@@ -127,6 +133,8 @@ impl World {
             acts: 0,
             put_off: 0,
             healing: false,
+            given: BTreeSet::new(),
+            sent_again: BTreeSet::new(),
         }
     }
 
@@ -240,6 +248,7 @@ impl World {
             }
             Event::Withdrawal(id, delivery) => self.decide_withdrawal(id, delivery),
             Event::TakePlace(id, place) => self.bind_backup(id, place),
+            Event::SendAgain(id, number) => self.send_again(id, number),
         }
     }
 
@@ -318,6 +327,7 @@ impl World {
             Action::Ended { call, outcome } => {
                 let peaceful = self.trouble == Trouble::None;
                 match self.at(id).calls.remove(&call) {
+                    Some(call) if self.is_sent_again(id, call, &outcome) => Ok(()),
                     Some((number, _)) => self.ledger.ended(number, outcome, peaceful),
                     None => Err(format!("{call:?} ended, which is not open")),
                 }
@@ -509,7 +519,9 @@ impl World {
             return;
         }
         node.is_up = false;
-        let numbers: Vec<u64> = node.calls.values().map(|(number, _)| *number).collect();
+        let again = std::mem::take(&mut node.again).into_keys();
+        let numbers = node.calls.values().map(|(number, _)| *number).chain(again);
+        let numbers: Vec<u64> = numbers.collect();
         let mut endpoints = std::mem::take(&mut node.endpoints);
         if is_proxy_alone {
             // A backup keeps its place.
@@ -540,7 +552,7 @@ impl World {
         self.network.at(restart_ns, Event::Restart(id));
     }
 
-    fn restart(&mut self, id: NodeId) -> Checked {
+    pub fn restart(&mut self, id: NodeId) -> Checked {
         let (now_ns, ids, settings, fault) = (self.now_ns, self.ids(), self.settings, self.fault);
         let owners = self.owners.clone();
         for other in ids.iter().filter(|other| **other != id) {
@@ -556,43 +568,5 @@ impl World {
             backups.into_iter().for_each(|backup| node.bind(now_ns, backup));
         }
         self.drain(id)
-    }
-
-    fn heal(&mut self, link: Pair) -> Checked {
-        let Some(since_ns) = self.network.heal(link) else { return Ok(()) };
-        let steady = [link.0, link.1].iter().all(|id| {
-            let node = &self.nodes[usize::from(id.0) - 1];
-            node.is_up && !node.paused && node.ahead_ns == 0
-        });
-        if steady && self.now_ns - since_ns > 8000 * MS {
-            for (id, peer) in [link, (link.1, link.0)] {
-                if self.at(id).machine.is_reachable(peer) {
-                    return Err(format!("node {} did not notice the silence of {}", id.0, peer.0));
-                }
-            }
-        }
-        // A transport gives up what it could not send.
-        for connection in self.network.connections_of(link) {
-            if self.rng.bool() {
-                self.network.disconnect(link, connection, self.now_ns, &mut self.rng);
-            }
-        }
-        Ok(())
-    }
-
-    pub fn begin_healing(&mut self) -> Checked {
-        self.healing = true;
-        self.network.lossy = false;
-        let ids = self.ids();
-        for id in &ids {
-            self.at(*id).paused = false;
-            if !self.at(*id).is_up {
-                self.restart(*id)?;
-            }
-            for other in ids.iter().filter(|other| id < *other) {
-                self.heal((*id, *other))?;
-            }
-        }
-        Ok(())
     }
 }

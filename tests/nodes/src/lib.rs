@@ -50,6 +50,11 @@ impl Process {
     /// If it does not start.
     #[must_use]
     pub fn start_by(starter: &[&str], words: &[&str]) -> Self {
+        Self::start_at(starter, words, None)
+    }
+
+    /// The same; the program stops at this pause point.
+    fn start_at(starter: &[&str], words: &[&str], pause: Option<&str>) -> Self {
         let own = program("m3-tests-nodes");
         let mut command = match starter {
             [] => Command::new(own),
@@ -62,6 +67,7 @@ impl Process {
         // A proxy starts a daemon if none runs.
         command.env("M3_DAEMON", program("m3-tests-daemon"));
         command.env("M3_TESTS_OWNER", std::process::id().to_string());
+        command.envs(pause.map(|point| ("M3_PAUSE", point)));
         let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let output = child.stdout.take().map(BufReader::new);
@@ -164,14 +170,26 @@ impl OneNode {
         );
         std::fs::write(&config, text).expect("a test may write there");
         let vm = fixture.node().vm_init(vm).expect("a fresh VM");
-        let proxy = start_proxy(&config, space);
+        let proxy = start_proxy(&config, space, None);
         Self { fixture, vm, proxy, config, space, anchor: Mutex::new(None) }
     }
 
     /// Starts the proxy again, after a kill.
     pub fn restart_proxy(&mut self) {
         self.proxy.kill();
-        self.proxy = start_proxy(&self.config, self.space);
+        self.proxy = start_proxy(&self.config, self.space, None);
+    }
+
+    /// The same with a proxy that stops at a pause point. In its sandbox it could not stop itself.
+    ///
+    /// # Panics
+    /// If its configuration cannot be changed.
+    pub fn restart_proxy_at(&mut self, point: &str) {
+        self.proxy.kill();
+        let text = std::fs::read_to_string(&self.config).expect("it was written");
+        let text = text + "sandbox = \"off\"\n";
+        std::fs::write(&self.config, text).expect("a test may write there");
+        self.proxy = start_proxy(&self.config, self.space, Some(point));
     }
 
     /// Starts an ordinary program of this node, and waits until it is bound.
@@ -234,12 +252,13 @@ impl OneNode {
     }
 }
 
-fn start_proxy(config: &Path, space: Option<u32>) -> Process {
+fn start_proxy(config: &Path, space: Option<u32>, pause: Option<&str>) -> Process {
     let words = ["proxy", config.to_str().expect("a text")];
     match space {
-        None => Process::start(&words),
+        None => Process::start_at(&[], &words, pause),
         Some(holder) => {
-            Process::start_by(&["nsenter", "--target", &holder.to_string(), "--net"], &words)
+            let enter = ["nsenter", "--target", &holder.to_string(), "--net"];
+            Process::start_at(&enter, &words, pause)
         }
     }
 }

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
             let vm = node.vm_named(vm).expect("the VM runs");
             let slot = slot.parse().expect("a slot");
             let bound = match *role {
-                "backup" => vm.bind_backup(slot, None),
+                "backup" | "waiter" => vm.bind_backup(slot, None),
                 "try" => match vm.bind(slot) {
                     Err(error) => {
                         println!("{} {error}", error.code().number());
@@ -63,7 +63,11 @@ fn main() -> ExitCode {
             };
             let endpoint = bound.expect("the slot is free");
             println!("bound");
-            serve(role, endpoint);
+            if matches!(*role, "mover" | "waiter") {
+                wander(&vm, slot, endpoint);
+            } else {
+                serve(role, endpoint);
+            }
             ExitCode::SUCCESS
         }
         _ => ExitCode::from(2),
@@ -128,6 +132,34 @@ fn crowd(
     println!("taken");
     wait();
     ExitCode::SUCCESS
+}
+
+/// Answers each request, and says its number before. A request of type 99 asks it to move; it then
+/// waits until the slot comes back.
+fn wander(vm: &m3ipc::Vm, slot: i32, mut endpoint: Endpoint) {
+    loop {
+        let request = match endpoint.receive(Source::Any) {
+            Ok(request) => request,
+            Err(error) => return println!("ended {}", error.code().number()),
+        };
+        let number = request.payload[..4].try_into().map(u32::from_ne_bytes);
+        if request.m_type != 99 {
+            println!("{}", number.expect("4 bytes"));
+        }
+        let _ = endpoint.reply(request.source, &request);
+        if request.m_type == 99 {
+            match endpoint.migrate() {
+                Ok(()) => println!("moved"),
+                Err(error) => {
+                    println!("refused {}", error.code().number());
+                    continue;
+                }
+            }
+            drop(endpoint);
+            endpoint = vm.bind_backup(slot, None).expect("the registry names this node");
+            println!("bound");
+        }
+    }
 }
 
 fn serve(role: &str, mut endpoint: Endpoint) {

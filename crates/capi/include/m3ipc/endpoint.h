@@ -86,6 +86,25 @@ int m3_bind_backup(int vmid, int nr);
 int m3_bind_backup_T(int vmid, int nr, long timeout_ms);
 
 /*
+ * Moves the endpoint of the caller to another node: from its home to the node of its backup, or
+ * back. A program waits there in m3_bind_backup, and gets the address.
+ *
+ * The endpoint of the caller has ended afterwards, as after mnx_unbind. Requests that it has taken
+ * and not answered end with EMOLSRCDIED. Callers of a third node wait for the new endpoint. Callers
+ * of the two nodes of the move get EMOLMIGRATE: nothing was taken, and they call again. The state
+ * of the program does not move.
+ *
+ * Returns 0, or a code; the endpoint is as before then:
+ *   EMOLNONODE   the registry names no backup of the slot
+ *   EMOLNOTCONN  the other node cannot be reached, or the daemon has died meanwhile
+ *   EMOLNOPROXY  no m3-proxy runs on this node
+ *   EMOLAGAIN    m3-proxy does not know the endpoint yet
+ *   EMOLNOTBIND  the caller is not bound; or its endpoint has ended meanwhile, perhaps by the move,
+ *                and the daemon has died before it said so
+ */
+int m3_migrate(void);
+
+/*
  * Binds another process of the same owner on this node to a slot.
  *
  * That process has to agree: it waits in mnx_wait4bind, and the call wakes it, or it is a child

@@ -85,6 +85,14 @@ public:
     return detail::done(mnx_unbind(vm_, std::exchange(address_, M3_NONE)));
   }
 
+  /// Moves to the other node that may have the slot. The endpoint has ended here afterwards.
+  result<void> migrate() noexcept {
+    const int code = m3_migrate();
+    // After EMOLNOTBIND the address may be that of another endpoint already.
+    if (code == 0 || code == EMOLNOTBIND) address_ = M3_NONE;
+    return detail::done(code);
+  }
+
   /// Stays bound until the process or the thread ends.
   void release() noexcept { address_ = M3_NONE; }
 

@@ -48,6 +48,12 @@ pub extern "C" fn m3_bind_backup_T(vmid: c_int, nr: c_int, timeout_ms: c_long) -
     call(|| bind::bind_backup(vmid, nr, limit(timeout_ms)?))
 }
 
+/// `m3_migrate`: see `m3ipc/endpoint.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_migrate() -> c_int {
+    call(bind::migrate)
+}
+
 /// `mnx_lclbind`: see `m3ipc/endpoint.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_lclbind(vmid: c_int, pid: c_int, nr: c_int) -> c_int {

@@ -4,7 +4,7 @@ use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::state::member_fd::MemberFd;
-use crate::tables::{Link, MemberId};
+use crate::tables::{Link, LookupError, MemberId};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{LINK_BYTES, MessageKind};
@@ -12,6 +12,15 @@ use m3ipc_wire::{DaemonEvent, PeerInfo, Reply};
 use std::rc::Rc;
 
 impl Server {
+    /// Refuses a call to an endpoint that was not found. One that moves was there just now.
+    pub(super) fn refuse_absent(&mut self, token: Token, id: MemberId, error: LookupError) {
+        if self.node.is_arriving(id) {
+            let (code, why) = self.why_ended(id);
+            return self.refuse(token, code, why);
+        }
+        self.refuse(token, error.code(Code::DstDied), error);
+    }
+
     /// Makes a link, or defers the answer until the peer attaches.
     pub(crate) fn contact(&mut self, token: Token, peer: Address) {
         let Some(own) = self.require_endpoint(token) else { return };
@@ -26,7 +35,7 @@ impl Server {
             if self.is_unreachable(token, own.vm, peer) {
                 return;
             }
-            return self.refuse(token, error.code(Code::DstDied), error);
+            return self.refuse_absent(token, peer_id, error);
         }
         if self.links.is_held(own, peer_id) {
             return self.reply(token, Reply::Known, Vec::new());
@@ -109,8 +118,8 @@ impl Server {
         // The event may have closed the peer's broken connection. The requester has got the death
         // then, and must not get the link after it.
         if !self.links.is_held(own, peer) {
-            let why = format!("endpoint {} died; look up its successor", peer.address);
-            return self.refuse(token, Code::DstDied, why);
+            let (code, why) = self.why_ended(peer);
+            return self.refuse(token, code, why);
         }
         let fds = vec![memory, peer_pages.0, peer_pages.1];
         self.reply(token, Reply::Contact(about_peer), fds);

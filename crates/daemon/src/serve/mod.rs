@@ -151,6 +151,7 @@ impl Server {
             Request::Trace(request) => self.serve_trace(token, cred, request),
             Request::Usage { from } => self.usage(token, cred, from),
             Request::Nodes(request) => self.serve_nodes(token, cred, request),
+            Request::Move => self.move_endpoint(token),
         }
     }
 }

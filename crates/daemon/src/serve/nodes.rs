@@ -43,7 +43,18 @@ impl Server {
                 self.reply_done(token);
             }
             NodesRequest::Woken { number, code } => self.end_wakeup(token, number, code),
+            NodesRequest::NotMoved { vm, address, code, why } => {
+                let code = Code::from_number(code).unwrap_or(Code::Unknown);
+                self.refuse_move(token, MemberId::new(vm, Address(address)), (code, why));
+            }
         }
+        self.end_missed_waits();
+    }
+
+    /// Ends the waits for endpoints that have moved and were not bound again.
+    fn end_missed_waits(&mut self) {
+        let tickets = self.node.take_missed();
+        self.complete_tickets(&tickets, Code::Endpoint.number());
     }
 
     /// Wakes an endpoint of another node. The answer comes when the proxy tells the end.
@@ -125,11 +136,13 @@ impl Server {
         if self.nodes.proxy != Some(token) {
             return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
         }
+        let is_move = matches!(place, SlotPlace::Moved { .. });
         match self.node.place((vm, slot), place) {
             Ok((ended, tickets)) => {
+                m3ipc_sys::pause_point("daemon.placed");
                 match ended {
-                    // Its proxy has dropped it already.
-                    Some(id) if self.node.is_stand_in(id) => self.unbind_endpoint(id),
+                    // The proxy has dropped a stand-in already, unless its endpoint moves here.
+                    Some(id) if is_move || self.node.is_stand_in(id) => self.end_moved(id),
                     Some(id) => self.end_replaced(id),
                     None => {}
                 }
@@ -147,6 +160,46 @@ impl Server {
         tracing::info!(vm = id.vm, address, node, "an endpoint ends: another node has its slot");
         self.ask_to_leave(id);
         self.unbind_endpoint(id);
+    }
+
+    /// The endpoint of this connection wants to move. The proxy decides.
+    pub(super) fn move_endpoint(&mut self, token: Token) {
+        let Some(id) = self.require_endpoint(token) else { return };
+        if self.nodes.proxy.is_none() || self.node.is_stand_in(id) {
+            let why = "no proxy runs here, so there is no other node; start `m3-proxy run`";
+            return self.refuse(token, Code::NoProxy, why);
+        }
+        if !self.node.has_backup(id) {
+            let why = "the registry names no backup for the slot; name one, and start all proxies \
+                       anew";
+            return self.refuse(token, Code::NoNode, why);
+        }
+        self.defer(token, Deferred::Move(id));
+        // An owner that asks again meanwhile costs the proxy nothing.
+        if self.nodes.asked.insert(id) {
+            self.tell_proxy(NodesEvent::Move { vm: id.vm, address: id.address.0 });
+        }
+    }
+
+    /// Ends an endpoint that moves: its peers may call again.
+    fn end_moved(&mut self, id: MemberId) {
+        let mover = self.connections.deferred_until(Deferred::Move(id));
+        self.nodes.moved.insert(id);
+        self.unbind_endpoint(id);
+        self.nodes.moved.remove(&id);
+        m3ipc_sys::pause_point("daemon.move_ended");
+        mover.into_iter().for_each(|token| self.reply_done(token));
+    }
+
+    fn refuse_move(&mut self, token: Token, id: MemberId, (code, why): (Code, String)) {
+        if self.nodes.proxy != Some(token) {
+            return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
+        }
+        self.nodes.asked.remove(&id);
+        for waiting in self.connections.deferred_until(Deferred::Move(id)) {
+            self.refuse(waiting, code, why.as_str());
+        }
+        self.reply_done(token);
     }
 
     fn set_reachable(&mut self, token: Token, node: String, reachable: bool) {
@@ -220,10 +273,15 @@ impl Server {
         if self.nodes.proxy == Some(token) {
             self.nodes.proxy = None;
             self.node.proxy_left();
+            self.end_missed_waits();
             for waiting in self.connections.waking() {
                 let why = "the proxy has left; the endpoint may have been woken";
                 self.refuse(waiting, Code::Unknown, why);
             }
+            for waiting in self.connections.moving() {
+                self.refuse(waiting, Code::NoProxy, "the proxy has left; nothing has moved");
+            }
+            self.nodes.asked.clear();
             self.nodes.reachable.clear();
             self.nodes.known.clear();
             tracing::info!("the proxy has left: endpoints of other nodes cannot be called");
@@ -294,7 +352,9 @@ impl Server {
     /// What the peers of a dead endpoint hear.
     pub(crate) fn end_event(&mut self, death: &Death) -> DaemonEvent {
         let address = death.id.address.0;
-        if death.kind == MemberKind::StandIn && !self.nodes.died.remove(&death.id) {
+        if self.nodes.moved.contains(&death.id) {
+            DaemonEvent::Moved(address)
+        } else if death.kind == MemberKind::StandIn && !self.nodes.died.remove(&death.id) {
             DaemonEvent::Lost(address)
         } else {
             DaemonEvent::Died(address)

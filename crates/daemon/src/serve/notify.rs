@@ -22,7 +22,7 @@ impl Server {
         // The look may end the destination, so it comes before the lookup.
         self.look_for_mapping_of(id);
         if let Err(error) = self.node.lookup(own.vm, Some(own.address), destination) {
-            return self.refuse(token, error.code(Code::DstDied), error);
+            return self.refuse_absent(token, id, error);
         }
         if let Err(denied) = self.node.check_verb(own, Some(destination), Verb::Notify) {
             return self.refuse(token, denied.code(), denied);
@@ -102,7 +102,7 @@ impl Server {
         // The look may end the destination, so it comes before the lookup.
         self.look_for_mapping_of(destination);
         if let Err(error) = self.node.lookup(vm, Some(source), destination.address) {
-            return self.refuse(token, error.code(Code::DstDied), error);
+            return self.refuse_absent(token, destination, error);
         }
         if let Err(error) = self.node.lookup(vm, None, source)
             && !KERNEL_TASKS.contains(&source.0)
@@ -131,6 +131,10 @@ impl Server {
                 && let Some(why) = self.why_unreachable(id.vm, id.address)
             {
                 return self.refuse(token, Code::NotConn, why);
+            }
+            if error.code() == Code::NotBind && self.node.is_arriving(id) {
+                let (code, why) = self.why_ended(id);
+                return self.refuse(token, code, why);
             }
             // A dead destination has one code for all verbs.
             let code = if error.code() == Code::NotBind { Code::DstDied } else { error.code() };

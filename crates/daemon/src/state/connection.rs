@@ -86,6 +86,8 @@ pub(crate) enum Deferred {
     NodeEnd,
     /// The wakeup of an endpoint of another node, with its number.
     Wakeup(u64),
+    /// This endpoint moves to another node, or does not.
+    Move(MemberId),
 }
 
 /// The result of a send.

@@ -90,6 +90,13 @@ impl Connections {
         waiting.map(|(token, _)| *token).collect()
     }
 
+    /// The connections whose endpoints wait for their move to another node.
+    pub(crate) fn moving(&self) -> Vec<Token> {
+        let moves = |other: &Connection| matches!(other.deferred, Some(Deferred::Move(_)));
+        let waiting = self.by_token.iter().filter(|(_, other)| moves(other));
+        waiting.map(|(token, _)| *token).collect()
+    }
+
     /// The connections whose answer waits for this event.
     pub(crate) fn deferred_until(&self, event: Deferred) -> Vec<Token> {
         let waiting = self.by_token.iter().filter(|(_, other)| other.deferred == Some(event));

@@ -51,7 +51,9 @@ impl EventKey {
             // The proxy has to see each bind and each end.
             DaemonEvent::Ready { .. } | DaemonEvent::Nodes(_) => return None,
             DaemonEvent::Contact(info) => Self::Contact(info.address),
-            DaemonEvent::Died(peer) | DaemonEvent::Lost(peer) => Self::Died(*peer),
+            DaemonEvent::Died(peer) | DaemonEvent::Lost(peer) | DaemonEvent::Moved(peer) => {
+                Self::Died(*peer)
+            }
             DaemonEvent::CopyGate { peer, .. } => Self::CopyGate(*peer),
             DaemonEvent::Notified { source, .. } => Self::Notified(*source),
             DaemonEvent::Allowed { address, .. } => Self::Allowed(*address),

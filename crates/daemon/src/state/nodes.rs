@@ -18,6 +18,10 @@ pub(crate) struct Nodes {
     pub(crate) reachable: BTreeSet<String>,
     /// Stand-ins whose endpoints have died.
     pub(crate) died: BTreeSet<MemberId>,
+    /// Endpoints of whose wish to move the proxy has heard, and not decided.
+    pub(crate) asked: BTreeSet<MemberId>,
+    /// Endpoints that end because they move.
+    pub(crate) moved: BTreeSet<MemberId>,
     /// The number of the latest wakeup of an endpoint of another node.
     pub(crate) last_wakeup: u64,
 }

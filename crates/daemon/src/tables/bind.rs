@@ -64,6 +64,7 @@ impl Node {
         }
         self.check_slot_share(vm, slot, uid, cred)?;
         let address = self.foreign.next_address(vm, slot, latest);
+        self.foreign.arrives(vm, slot, None);
         let id = MemberId::new(vm, address);
         self.commit(Record::Bind { id, member, kind, uid, gid, nonce });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
@@ -117,6 +118,15 @@ impl Node {
         let is_place = self.foreign.is_of_backup(vm, slot);
         if is_place && !cred.is_root() && !self.is_privileged(uid) {
             return Err(BindError::Place { uid, slot });
+        }
+        // The same for one that comes back to its home, besides the user that it had there.
+        if let Some(address) = self.foreign.arriving(vm, slot)
+            && self.foreign.find(vm, slot).is_none()
+            && !cred.is_root()
+            && !self.is_privileged(uid)
+            && !self.foreign.was_of(vm, address, uid)
+        {
+            return Err(BindError::Arriving { uid, slot });
         }
         self.check_member(vm, member, kind)
     }

@@ -228,6 +228,17 @@ pub enum BindError {
         /// The slot.
         slot: Slot,
     },
+    /// An endpoint of another user moves to the slot.
+    #[error(
+        "the endpoint of slot {slot} moves to this node, and user {uid} may not take its address: \
+         peers trust it; run the program as root, or as the user that it had here before"
+    )]
+    Arriving {
+        /// The member's owner.
+        uid: u32,
+        /// The slot.
+        slot: Slot,
+    },
     /// The member's owner has as many slots of the VM as the quota allows, or only the reserve of
     /// the VM's owner is left.
     #[error(
@@ -262,7 +273,7 @@ impl BindError {
             Self::OtherNode { .. } => Code::RmtProc,
             Self::NotForeign(..) => Code::LclProc,
             Self::Kind => Code::BindType,
-            Self::NotAllowed(_) | Self::Place { .. } => Code::Privileges,
+            Self::NotAllowed(_) | Self::Place { .. } | Self::Arriving { .. } => Code::Privileges,
             Self::Quota { .. } | Self::SlotQuota { .. } => Code::NoMem,
         }
     }
@@ -390,6 +401,9 @@ pub enum PlaceError {
     /// The address is one of another slot.
     #[error("the address is not one of slot {0}")]
     Address(Slot),
+    /// The endpoint that was to move has ended.
+    #[error("the endpoint of slot {0} has ended before it moved")]
+    Gone(Slot),
 }
 
 impl PlaceError {
@@ -399,6 +413,7 @@ impl PlaceError {
         match self {
             Self::NoBackup(..) | Self::Address(_) => Code::BadValue,
             Self::Used(_) => Code::SlotUsed,
+            Self::Gone(_) => Code::NotBind,
         }
     }
 }

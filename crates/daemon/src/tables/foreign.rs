@@ -13,9 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use m3ipc_abi::{Address, FIRST_USER_SLOT, GENERATION_MAX, Slot};
+use m3ipc_abi::{Address, FIRST_USER_SLOT, GENERATION_MAX, SYSTEM_SLOTS, Slot};
 use m3ipc_wire::{ForeignRange, OtherSlots};
 
+use super::identity::MemberId;
 use super::vm::Vm;
 
 /// Where a slot with a backup is, if its range does not say so.
@@ -46,6 +47,13 @@ pub struct Foreign {
     places: BTreeMap<(i32, Slot), Place>,
     /// The latest address that this node itself has given in each slot with a backup.
     own: BTreeMap<(i32, Slot), Address>,
+    /// The addresses of endpoints that move, until they or their stand-ins are bound here.
+    arriving: BTreeMap<(i32, Slot), Address>,
+    /// Those that were bound, or that nobody expects any more, since the last look.
+    arrived: Vec<MemberId>,
+    /// The latest endpoint that has left each slot with a backup for one of another node, and its
+    /// user.
+    left: BTreeMap<(i32, Slot), (Address, u32)>,
     /// Whether a proxy is registered. Without one nobody knows where a place is.
     has_proxy: bool,
 }
@@ -64,12 +72,14 @@ impl Foreign {
         };
         let places = former.places.iter().filter(|(at, it)| is_backed(at, it) && stays(**at, it));
         let places = places.map(|(at, place)| (*at, place.clone())).collect();
-        Self { ranges: foreign, backed, places, own: former.own.clone(), has_proxy: true }
+        Self { ranges: foreign, backed, places, has_proxy: true, ..former.clone() }
     }
 
     /// The proxy has left: a place that no endpoint has is at its home, as far as is known.
     pub(super) fn proxy_left(&mut self, lives: impl Fn((i32, Slot)) -> bool) {
         self.has_proxy = false;
+        let arriving = std::mem::take(&mut self.arriving).into_iter();
+        self.arrived.extend(arriving.map(|((vm, _), address)| MemberId::new(vm, address)));
         self.places.retain(|at, place| matches!(place, Place::There(_)) || lives(*at));
     }
 
@@ -131,6 +141,47 @@ impl Foreign {
         !self.places.is_empty() && matches!(self.places.get(&(vm, slot)), Some(Place::Here(_)))
     }
 
+    /// An endpoint of this address moves, and is to be bound soon; `None`: none does.
+    pub(super) fn arrives(&mut self, vm: i32, slot: Slot, address: Option<Address>) {
+        let former = match address {
+            Some(address) => self.arriving.insert((vm, slot), address),
+            None => self.arriving.remove(&(vm, slot)),
+        };
+        self.arrived.extend(former.map(|address| MemberId::new(vm, address)));
+    }
+
+    /// The endpoints with generations that were bound, or that nobody expects any more.
+    pub(super) fn take_missed(&mut self) -> Vec<MemberId> {
+        let arrived = std::mem::take(&mut self.arrived).into_iter();
+        arrived.filter(|id| id.address.slot() >= SYSTEM_SLOTS).collect()
+    }
+
+    /// The address of an endpoint that moves, until it or its stand-in is bound.
+    pub(super) fn arriving(&self, vm: i32, slot: Slot) -> Option<Address> {
+        self.arriving.get(&(vm, slot)).copied()
+    }
+
+    /// An endpoint of this node and this user leaves its slot to one of another node.
+    pub(super) fn leaves(&mut self, vm: i32, address: Address, uid: u32) {
+        self.left.insert((vm, address.slot()), (address, uid));
+    }
+
+    /// Whether an endpoint of this address was here, and of this user, before it left.
+    pub(super) fn was_of(&self, vm: i32, address: Address, uid: u32) -> bool {
+        self.left.get(&(vm, address.slot())) == Some(&(address, uid))
+    }
+
+    /// Whether an endpoint of this address may come to its home: it is the latest one of the home,
+    /// or one that its backup has made. Another one of the home has ended, or is to come.
+    pub(super) fn may_come_back(&self, vm: i32, address: Address) -> bool {
+        let at = (vm, address.slot());
+        let latest = self.own.get(&at).or(self.left.get(&at).map(|(address, _)| address));
+        latest.is_none_or(|latest| {
+            let is_near = is_just_ahead(address, *latest) || is_just_ahead(*latest, address);
+            address == *latest || !is_near
+        })
+    }
+
     /// The address of the next endpoint of a slot whose latest one had this address.
     ///
     /// In a place that this node has taken, the first one has the address that was there. Later
@@ -157,6 +208,12 @@ impl Foreign {
                 Lives::Own => latest,
             };
             return self.own_address(vm, slot, before);
+        }
+        // One that has moved to this node, its home.
+        if !self.arriving.is_empty()
+            && let Some(address) = self.arriving.remove(&(vm, slot))
+        {
+            return address;
         }
         match self.backed.is_empty() || !self.is_backed(vm, slot) {
             true => Address::next_life(slot, latest),

@@ -87,20 +87,45 @@ impl Node {
                 if address.is_some_and(|it| it.is_reserved() || it.slot() != slot) {
                     return Err(PlaceError::Address(slot));
                 }
+                let is_home = !self.foreign.is_of_backup(vm, slot);
+                let address = address.filter(|it| !is_home || self.foreign.may_come_back(vm, *it));
                 self.foreign.place(vm, slot, Place::Here(Lives::None(address)));
                 let all = self.stand_ins().into_iter();
                 let stand_in = all.filter(|it| it.vm == vm).find(|it| it.address.slot() == slot);
+                // The place of one that was lost has no stand-in any more.
+                let arriving = address.filter(|_| stand_in.is_some() || is_home);
+                self.foreign.arrives(vm, slot, arriving);
                 Ok((stand_in, self.tickets.on_place(MemberId::new(vm, Address(slot)))))
             }
             SlotPlace::There(node) => {
+                self.leaves(local);
                 self.foreign.place(vm, slot, there(node));
+                self.foreign.arrives(vm, slot, None);
                 Ok((local, Vec::new()))
+            }
+            SlotPlace::Moved { address, node } => {
+                let moving = local.filter(|id| id.address.0 == address);
+                let moving = moving.ok_or(PlaceError::Gone(slot))?;
+                self.leaves(local);
+                self.foreign.place(vm, slot, there(node));
+                self.foreign.arrives(vm, slot, Some(moving.address));
+                Ok((Some(moving), Vec::new()))
             }
             SlotPlace::Back(_) if local.is_some() => Err(PlaceError::Used(slot)),
             SlotPlace::Back(node) => {
                 self.foreign.place(vm, slot, there(node));
+                self.foreign.arrives(vm, slot, None);
                 Ok((None, Vec::new()))
             }
+        }
+    }
+
+    /// Notes an endpoint that leaves its slot to one of another node.
+    fn leaves(&mut self, local: Option<MemberId>) {
+        if let Some(id) = local
+            && let Some(uid) = self.endpoint(id).map(|endpoint| endpoint.uid)
+        {
+            self.foreign.leaves(id.vm, id.address, uid);
         }
     }
 
@@ -126,8 +151,21 @@ impl Node {
             return Err(BindError::Taken(slot));
         }
         let kind = MemberKind::StandIn;
+        self.foreign.arrives(vm, slot, None);
         self.commit(Record::Bind { id, member, kind, uid: cred.uid, gid: cred.gid, nonce: None });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
+    }
+
+    /// Whether an endpoint of this address has left a node and is to be bound soon, here or there.
+    #[must_use]
+    pub fn is_arriving(&self, id: MemberId) -> bool {
+        self.foreign.arriving(id.vm, id.address.slot()) == Some(id.address)
+    }
+
+    /// Whether another node may have the slot of an endpoint of this one.
+    #[must_use]
+    pub fn has_backup(&self, id: MemberId) -> bool {
+        self.foreign.is_backed(id.vm, id.address.slot())
     }
 
     /// All stand-ins.

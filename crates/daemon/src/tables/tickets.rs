@@ -67,6 +67,11 @@ impl Tickets {
         tickets
     }
 
+    /// No endpoint of this address is bound any more.
+    pub(super) fn on_miss(&mut self, id: MemberId) -> Vec<TicketId> {
+        self.complete(&Event::Bound(id))
+    }
+
     pub(super) fn on_unbind(&mut self, id: MemberId) -> Vec<TicketId> {
         self.complete(&Event::Unbound(id))
     }

@@ -37,10 +37,12 @@ impl Node {
     }
 
     /// `wait4bindep`: waits until the endpoint lives. The plain number of a user slot (generation
-    /// 0, which never lives) waits for the next bind of the slot.
+    /// 0, which never lives) waits for the next bind of the slot. One that moves between two nodes
+    /// is to live again.
     ///
     /// # Errors
-    /// VM id -302; VM not running -303; range -34; own address -306; past generation -306.
+    /// VM id -302; VM not running -303; range -34; own address -306; past generation -306, also
+    /// later if it [is not bound after all](Self::take_missed).
     pub fn wait_bind_ep(
         &mut self,
         caller: Option<Address>,
@@ -52,6 +54,7 @@ impl Node {
         let any_generation = address.slot() >= SYSTEM_SLOTS && address.generation() == 0;
         match vm.check_destination(caller, address) {
             Ok(()) => return Ok(Wait::Already(address)),
+            Err(LookupError::Dead(_) | LookupError::Generation(_)) if self.is_arriving(id) => {}
             Err(LookupError::Generation(_)) => match vm.holder(address.slot()) {
                 Holder::Living(living) if any_generation => return Ok(Wait::Already(living)),
                 Holder::Living(latest) | Holder::Last(latest)
@@ -71,6 +74,13 @@ impl Node {
             Err(error) => return Err(error.into()),
         }
         Ok(self.register(Event::Bound(id), ticket))
+    }
+
+    /// The tickets of `wait4bindep` for endpoints that have moved and were not bound again.
+    pub fn take_missed(&mut self) -> Vec<TicketId> {
+        let missed = self.foreign.take_missed().into_iter();
+        let missed: Vec<MemberId> = missed.filter(|id| !self.is_arriving(*id)).collect();
+        missed.into_iter().flat_map(|id| self.tickets.on_miss(id)).collect()
     }
 
     /// `wait4unbind`: waits until the endpoint has ended.

@@ -48,6 +48,20 @@ pub enum CallRefusal {
     TooLong(usize),
 }
 
+/// Why an endpoint does not move. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MoveRefusal {
+    /// The registry names no other node for the slot.
+    #[error("the registry names no backup for the slot; name one, and start all proxies anew")]
+    NoBackup,
+    /// No connection stands to the other node.
+    #[error("node {} cannot be reached; see `m3 node ls`", .0.0)]
+    LinkDown(NodeId),
+    /// The endpoint does not live here.
+    #[error("no endpoint of this node has this address")]
+    NoEndpoint,
+}
+
 /// The requester no longer awaits an answer, or has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the requester no longer awaits an answer")]
@@ -128,6 +142,12 @@ pub enum Action {
         /// The endpoint.
         endpoint: EndpointId,
     },
+    /// A remote endpoint moves to another node: nobody takes calls for it until an endpoint is
+    /// bound in its slot.
+    Moved {
+        /// The endpoint.
+        endpoint: EndpointId,
+    },
     /// A session with a node began.
     NodeUp {
         /// The node.
@@ -153,15 +173,16 @@ pub enum Action {
         /// The node that has it now.
         node: NodeId,
     },
-    /// The home of a slot has ended, and this node has its backup: a local endpoint may take the
-    /// place, with the address of the former one.
+    /// The home of a slot has ended, or its endpoint has moved, and this node has its backup: a
+    /// local endpoint may take the place, with the address of the former one.
     PlaceFree {
         /// The VM.
         vm: VmId,
         /// The slot.
         slot: Slot,
     },
-    /// The home of a slot is back, and no local endpoint has the place: no more may take it. Report
+    /// No local endpoint has the place, and none may take it any more: the home of the slot is
+    /// back, or the time to claim the place of a moved endpoint is over. Report
     /// by [`crate::Machine::gave_back`], unless one has taken it just now.
     GiveBack {
         /// The VM.

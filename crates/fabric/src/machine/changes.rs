@@ -45,6 +45,12 @@ impl Changes {
         self.gone_back.insert(slot);
     }
 
+    /// The endpoint of the slot has moved away from here: a late bind counts for nothing.
+    pub(super) fn moves_away(&mut self, slot: (VmId, Slot)) {
+        self.stays(slot);
+        self.gone_back.insert(slot);
+    }
+
     /// The holder of the slot has an endpoint there.
     pub(super) fn stays(&mut self, slot: (VmId, Slot)) {
         if !self.left.is_empty() {

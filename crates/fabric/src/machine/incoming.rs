@@ -108,7 +108,11 @@ impl Machine {
             return None;
         }
         let latest = self.latest.get(&(to.vm, to.address.slot()));
-        Some(if latest == Some(&to.address) { Failure::Died } else { Failure::NoEndpoint })
+        Some(match latest == Some(&to.address) {
+            true if self.owners.owner(to) == Some(self.own.node) => Failure::Died,
+            true => Failure::Moved,
+            false => Failure::NoEndpoint,
+        })
     }
 
     fn offer(&mut self, id: DeliveryId) {
@@ -324,18 +328,19 @@ impl Machine {
         ids.into_iter().for_each(|id| self.tell_took(id));
     }
 
-    /// The death of a receiver.
-    pub(super) fn end_deliveries_to(&mut self, endpoint: EndpointId) {
+    /// The death of a receiver, or its move.
+    pub(super) fn end_deliveries_to(&mut self, endpoint: EndpointId, why: Failure) {
         let all = self.incoming.deliveries.iter().filter(|(_, it)| it.to() == endpoint);
         let all: Vec<(DeliveryId, State)> = all.map(|(id, it)| (*id, it.state)).collect();
         // Queued ones first: the end of an offered one must not offer them to the dead.
         let (queued, rest): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(_, state)| *state == State::Queued);
         for (id, state) in queued.into_iter().chain(rest) {
+            let forgets = self.own.planted.has(Fault::MovedIsNotTaken) && why == Failure::Moved;
             let end = match state {
                 State::Taken { .. } if self.own.planted.has(Fault::DeathForgotten) => continue,
-                State::Taken { .. } => CallEnd::Delivered(Failure::Died),
-                _ => CallEnd::NotDelivered(Failure::Died),
+                State::Taken { .. } if !forgets => CallEnd::Delivered(Failure::Died),
+                _ => CallEnd::NotDelivered(why),
             };
             self.end_delivery(id, end, Vec::new());
         }

@@ -154,6 +154,7 @@ impl Machine {
                 );
             }
         }
+        self.call_to_moved_ended((call.from.vm, call.to.slot()));
         if call.state == State::Answering {
             self.outgoing.answering.remove(&(call.from, call.to));
         }
@@ -272,6 +273,9 @@ impl Machine {
             if let Some(next) = next.map(|(next, _)| *next) {
                 self.report(next, outcome.clone());
             }
+        }
+        if outcome == Outcome::NotDelivered(Failure::Moved) {
+            self.move_implied(node, EndpointId::new(vm, pair.1));
         }
         self.end_call(id, outcome);
         Ok(())

@@ -7,12 +7,12 @@ use crate::owners::Backup;
 use crate::packet::{CallEnd, CallKind, SessionPair};
 use crate::{Call, Content, Outcome, Settings, SlotRange};
 
-const THIRD: NodeId = NodeId(3);
+pub(super) const THIRD: NodeId = NodeId(3);
 
 /// This node has 0 to 99, the peer 100 to 199, a third one 200 to 299. The peer has the backup of
 /// slot 3, this node that of slot 103, and the third node that of slot 4. The peer has that of slot
 /// 203 too.
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     machine_after(EndSign::Left)
 }
 
@@ -33,38 +33,38 @@ fn machine_after(after: EndSign) -> Machine {
     machine
 }
 
-fn at(slot: Slot) -> EndpointId {
+pub(super) fn at(slot: Slot) -> EndpointId {
     EndpointId::new(1, Address::new(0, slot))
 }
 
-fn bound(slot: Slot) -> Frame {
+pub(super) fn bound(slot: Slot) -> Frame {
     Frame::Bound { vm: 1, endpoint: at(slot).address.0 }
 }
 
 /// A place that this node may take is free for its backup.
-const FREE: Action = Action::PlaceFree { vm: 1, slot: 103 };
-const BACK: Action = Action::GiveBack { vm: 1, slot: 103 };
+pub(super) const FREE: Action = Action::PlaceFree { vm: 1, slot: 103 };
+pub(super) const BACK: Action = Action::GiveBack { vm: 1, slot: 103 };
 const SECOND: ConnectionId = ConnectionId(2);
 
-fn placed(slot: Slot, node: NodeId) -> Action {
+pub(super) fn placed(slot: Slot, node: NodeId) -> Action {
     Action::Placed { vm: 1, slot, node }
 }
 
-fn died(slot: Slot) -> Frame {
+pub(super) fn died(slot: Slot) -> Frame {
     Frame::Died { vm: 1, endpoint: at(slot).address.0 }
 }
 
 /// Frames of the third node, in its first session.
-fn of_third(machine: &mut Machine, sequence: u64, frame: Frame) {
+pub(super) fn of_third(machine: &mut Machine, sequence: u64, frame: Frame) {
     let session = SessionPair { to: 1, from: 1 };
     let (lane, expected) = (Lane::Message, [0, 0]);
     let packet = Packet::Data { session, lane, sequence, expected, frame };
     machine.received(2 * MS, THIRD, THIRD_CONNECTION, &crate::encode(&packet, &[]));
 }
 
-const THIRD_CONNECTION: ConnectionId = ConnectionId(33);
+pub(super) const THIRD_CONNECTION: ConnectionId = ConnectionId(33);
 
-fn greet_third(machine: &mut Machine) {
+pub(super) fn greet_third(machine: &mut Machine) {
     machine.connected(2 * MS, THIRD, THIRD_CONNECTION);
     let claims = machine.owners.of_node(THIRD).collect();
     let hello = crate::Hello { from: THIRD, claims, ..hello(1) };

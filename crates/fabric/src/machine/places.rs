@@ -3,6 +3,7 @@
 //! | event | node of the backup | home, and other nodes |
 //! |---|---|---|
 //! | the home has ended | takes the slot: a local endpoint may be bound there | |
+//! | the endpoint moves (`moves`) | takes the slot, for a time | at the home, the slot is there |
 //! | the backup is bound | announces it, as each bind | believe it, unless the home is here still |
 //! | the home is back | announces its bind, or gives the slot back and says so | the home ends its own |
 //! | the backup dies | gives the slot back once the home is there | the slot is at its home |
@@ -24,11 +25,6 @@ use crate::ids::{EndpointId, NodeId, VmId};
 use crate::outcome::Failure;
 use crate::owners::EndSign;
 use crate::packet::Frame;
-
-/// An endpoint of the slot, where the generation does not matter.
-fn any_of((vm, slot): (VmId, Slot)) -> EndpointId {
-    EndpointId::new(vm, Address::new(0, slot))
-}
 
 /// What becomes of a slot.
 enum Change {
@@ -52,9 +48,9 @@ impl Machine {
     }
 
     /// The slots with a backup whose home or backup a node is.
-    fn places_of(&self, node: NodeId) -> Vec<(VmId, Slot)> {
+    pub(super) fn places_of(&self, node: NodeId) -> Vec<(VmId, Slot)> {
         let all = self.owners.backups().filter(|(vm, slot, backup)| {
-            backup.node == node || self.owners.home(any_of((*vm, *slot))) == Some(node)
+            backup.node == node || self.owners.home(EndpointId::any_of((*vm, *slot))) == Some(node)
         });
         all.map(|(vm, slot, _)| (vm, slot)).collect()
     }
@@ -64,14 +60,14 @@ impl Machine {
     }
 
     /// Whether a local endpoint has the slot.
-    fn lives_here(&self, (vm, slot): (VmId, Slot)) -> bool {
+    pub(super) fn lives_here(&self, (vm, slot): (VmId, Slot)) -> bool {
         let first = EndpointId::new(vm, Address(i32::MIN));
         let last = EndpointId::new(vm, Address(i32::MAX));
         self.living.range(first..=last).any(|(it, _)| it.address.slot() == slot)
     }
 
     /// Whether a node that was here has ended, as far as the registry wants to know it.
-    fn has_ended(&self, node: NodeId, after: EndSign) -> bool {
+    pub(super) fn has_ended(&self, node: NodeId, after: EndSign) -> bool {
         let Some(peer) = self.peers.get(&node) else { return false };
         let unproven = self.own.planted.has(Fault::TakenUnproven);
         let is_sure = peer.end.sign.is_some_and(|sign| sign <= after || unproven);
@@ -87,7 +83,7 @@ impl Machine {
         peer.end.was_met
             && !is_known
             && all.any(|(vm, slot, backup)| {
-                let holder = self.owners.owner(any_of((vm, slot)));
+                let holder = self.owners.owner(EndpointId::any_of((vm, slot)));
                 let counts = backup.node == self.own.node || backup.node == node;
                 backup.after >= EndSign::Refused && counts && holder == Some(node)
             })
@@ -97,7 +93,7 @@ impl Machine {
     #[must_use]
     pub fn may_await_refusal(&self, node: NodeId) -> bool {
         self.owners.backups().any(|(vm, slot, backup)| {
-            let is_home = self.owners.home(any_of((vm, slot))) == Some(node);
+            let is_home = self.owners.home(EndpointId::any_of((vm, slot))) == Some(node);
             let counts = backup.node == node || backup.node == self.own.node && is_home;
             backup.after >= EndSign::Refused && counts
         })
@@ -149,13 +145,14 @@ impl Machine {
         if let Some(peer) = self.peers.get_mut(&node) {
             (peer.end.was_met, peer.end.sign) = (true, None);
         }
+        self.moves_at_begin(node);
         let own = self.own.node;
         let all = self.owners.backups().filter(|(.., backup)| backup.node == own);
         let all: Vec<_> = all.map(|(vm, slot, _)| (vm, slot)).collect();
         for slot in all {
             // The home has it back once the driver has given it back.
-            let gives_back = self.owners.home(any_of(slot)) == Some(node)
-                && self.owners.owner(any_of(slot)) == Some(own);
+            let gives_back = self.owners.home(EndpointId::any_of(slot)) == Some(node)
+                && self.owners.owner(EndpointId::any_of(slot)) == Some(own);
             if !gives_back && !self.lives_here(slot) {
                 self.disclaim(node, slot);
             }
@@ -163,10 +160,16 @@ impl Machine {
         self.settle_places_of(node);
     }
 
+    /// Says to all nodes that no endpoint of this one has the slot.
+    pub(super) fn disclaim_to_all(&mut self, slot: (VmId, Slot)) {
+        let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.disclaim(node, slot));
+    }
+
     /// Says that no endpoint of this node has the slot.
     fn disclaim(&mut self, node: NodeId, (vm, slot): (VmId, Slot)) {
         if self.is_reachable(node) && self.shares_vm(node, vm) {
-            let endpoint = any_of((vm, slot)).address.0;
+            let endpoint = EndpointId::any_of((vm, slot)).address.0;
             self.push(node, Frame::Died { vm, endpoint }, Vec::new());
         }
     }
@@ -187,12 +190,11 @@ impl Machine {
     pub fn gave_back(&mut self, now_ns: u64, vm: VmId, slot: Slot) {
         self.advance(now_ns);
         if !self.lives_here((vm, slot))
-            && let Some(home) = self.owners.home(any_of((vm, slot)))
+            && let Some(home) = self.owners.home(EndpointId::any_of((vm, slot)))
             && self.owners.place(vm, slot, home)
         {
             self.settle_early(home, (vm, slot));
-            let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
-            nodes.into_iter().for_each(|node| self.disclaim(node, (vm, slot)));
+            self.disclaim_to_all((vm, slot));
             // The home may have ended meanwhile.
             self.settle_place((vm, slot));
         }
@@ -205,7 +207,7 @@ impl Machine {
 
     /// An endpoint of the node that has the slot has died.
     pub(super) fn place_left_there(&mut self, node: NodeId, slot: (VmId, Slot)) {
-        let Some(backup) = self.owners.backup(any_of(slot)) else { return };
+        let Some(backup) = self.owners.backup(EndpointId::any_of(slot)) else { return };
         // One of an earlier life may have died: a watch asks for any.
         if backup.node == node && !self.has_announced(node, slot) {
             self.changes.leaves(slot);
@@ -234,7 +236,7 @@ impl Machine {
                 }
                 self.changes.stays(slot);
                 self.owners.place(vm, number, node);
-                let is_backup = self.owners.home(any_of(slot)) != Some(self.own.node);
+                let is_backup = self.owners.home(EndpointId::any_of(slot)) != Some(self.own.node);
                 self.actions.push_back(match node == self.own.node && is_backup {
                     true => Action::PlaceFree { vm, slot: number },
                     false => Action::Placed { vm, slot: number, node },
@@ -245,22 +247,29 @@ impl Machine {
     }
 
     fn next_change(&self, slot: (VmId, Slot)) -> Option<Change> {
-        let backup = self.owners.backup(any_of(slot))?;
-        let (home, holder) = (self.owners.home(any_of(slot))?, self.owners.owner(any_of(slot))?);
+        let backup = self.owners.backup(EndpointId::any_of(slot))?;
+        let (home, holder) = (
+            self.owners.home(EndpointId::any_of(slot))?,
+            self.owners.owner(EndpointId::any_of(slot))?,
+        );
         let own = self.own.node;
         if backup.node == own {
             // A place that a backup had before this life is proven by that backup alone.
             let is_proven = self.peers.get(&home).is_some_and(|peer| peer.end.was_met);
-            let is_back = || (self.is_reachable(home) || !is_proven) && !self.lives_here(slot);
+            let has_home = || self.is_reachable(home) && !self.moves.has(slot);
+            let is_back = || (has_home() || !is_proven) && !self.lives_here(slot);
             let is_kept = self.own.planted.has(Fault::PlaceKept);
+            let is_free = || self.has_moved_here(slot) || self.has_ended(home, backup.after);
             return match holder == own {
                 true => (is_back() && !is_kept).then_some(Change::Back),
-                false => self.has_ended(home, backup.after).then_some(Change::To(own)),
+                false => is_free().then_some(Change::To(own)),
             };
         }
         if holder != home {
             let is_over = self.changes.has_left(slot) || self.has_ended(holder, backup.after);
-            return is_over.then_some(Change::To(home));
+            // Calls of this node to an endpoint that moves here end first.
+            let is_early = home == own && self.moves.has(slot) && !self.has_moved_here(slot);
+            return (is_over && !is_early).then_some(Change::To(home));
         }
         // The home itself believes its backup. Others do so unless they talk to the home, and it
         // has the endpoint.

@@ -26,6 +26,8 @@ pub(super) struct Admission {
     dead: bool,
     /// Whether the peer is on another node, which cannot be reached any more.
     lost: bool,
+    /// Whether the peer moves to another node.
+    moved: bool,
     /// Whether the peer broke the rules.
     poisoned: bool,
     /// Whether a later link replaces this one.
@@ -45,6 +47,7 @@ impl Admission {
             pending: None,
             dead: false,
             lost: false,
+            moved: false,
             poisoned: false,
             replaced: false,
             open_to: 0,
@@ -86,6 +89,11 @@ impl Admission {
     /// Whether the peer may live on, on a node that cannot be reached any more.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
+    }
+
+    /// Notes that the peer moves to another node: it counts as dead here.
+    pub(super) fn set_moved(&mut self) {
+        self.moved = true;
     }
 
     /// Whether the peer may hold messages: it is a proxy that stands in for another endpoint.
@@ -144,10 +152,19 @@ impl Admission {
         if self.replaced {
             return Err(CallStop::Replaced);
         }
-        match (self.dead, self.lost) {
-            (false, _) => Ok(()),
-            (true, true) if died != Code::Unknown => Err(Code::NotConn.into()),
-            (true, _) => Err(died.into()),
+        match self.dead {
+            false => Ok(()),
+            true => Err(self.code_of_end(died).into()),
+        }
+    }
+
+    /// The code of a call to the peer, which has ended.
+    #[cold]
+    fn code_of_end(&self, died: Code) -> Code {
+        match self.lost {
+            _ if self.moved && matches!(died, Code::DstDied | Code::DeadSrcDst) => Code::Migrate,
+            true if died != Code::Unknown => Code::NotConn,
+            _ => died,
         }
     }
 

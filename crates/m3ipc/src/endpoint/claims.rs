@@ -111,8 +111,10 @@ impl Claim {
             },
             ClaimState::Unposted => Withdrawal::Withdrawn,
             ClaimState::Settled(Ok(_), _) => Withdrawal::Taken,
-            // Only a request that was never taken fails with this code.
-            ClaimState::Settled(Err(fail), _) if fail.code == Code::DstDied => {
+            // Only a request that was never taken fails with these codes.
+            ClaimState::Settled(Err(fail), _)
+                if matches!(fail.code, Code::DstDied | Code::Migrate) =>
+            {
                 Withdrawal::Withdrawn
             }
             ClaimState::Settled(Err(_), _)

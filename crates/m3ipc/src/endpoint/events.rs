@@ -47,7 +47,10 @@ impl Endpoint {
     /// belongs to another peer; the address of a system slot never changes.
     fn receive_events_to_next_death(&mut self) -> bool {
         while let Ok(Some((event, fds, side))) = self.session.control_mut().next_event() {
-            let is_death = matches!(event, DaemonEvent::Died(_) | DaemonEvent::Lost(_));
+            let is_death = matches!(
+                event,
+                DaemonEvent::Died(_) | DaemonEvent::Lost(_) | DaemonEvent::Moved(_)
+            );
             self.apply_event(event, fds, side);
             if is_death {
                 return true;
@@ -67,6 +70,7 @@ impl Endpoint {
             }
             DaemonEvent::Died(address) => self.note_end_of(Address(address), LinkLoss::Died),
             DaemonEvent::Lost(address) => self.note_end_of(Address(address), LinkLoss::Lost),
+            DaemonEvent::Moved(address) => self.note_end_of(Address(address), LinkLoss::Moved),
             // These go to proxies.
             DaemonEvent::Nodes(_) => {}
             DaemonEvent::Ready { ticket, address } => self.session.note_ended_wait(ticket, address),
@@ -99,6 +103,9 @@ impl Endpoint {
         let Some(index) = found else { return };
         if loss == LinkLoss::Lost {
             self.peers.get_mut(index).admission_mut().set_lost();
+        }
+        if loss == LinkLoss::Moved {
+            self.peers.get_mut(index).admission_mut().set_moved();
         }
         self.peers.note_death(index);
         self.settle_request(index, loss);

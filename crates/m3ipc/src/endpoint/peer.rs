@@ -183,11 +183,24 @@ impl Peer {
         self.admission.check(died)
     }
 
+    /// As [`check`](Self::check), for a party that nobody asks again: one that moves to another
+    /// node counts as dead.
+    #[inline]
+    pub(super) fn check_party(&self, died: Code) -> Result<(), CallStop> {
+        self.check(died).map_err(|stop| end_of_party(stop, died))
+    }
+
     /// Fails if no message of this kind may go to the peer; a dead peer gives the code `died`.
     #[inline]
     pub(super) fn admit(&self, kind: MessageKind, died: Code) -> Result<(), CallStop> {
         self.check(died)?;
         Ok(self.admission.allow(kind)?)
+    }
+
+    /// As [`admit`](Self::admit), to a party: see [`check_party`](Self::check_party).
+    #[inline]
+    pub(super) fn admit_party(&self, kind: MessageKind, died: Code) -> Result<(), CallStop> {
+        self.admit(kind, died).map_err(|stop| end_of_party(stop, died))
     }
 
     /// Whether the peer is sending to this endpoint.
@@ -276,4 +289,10 @@ impl Peer {
 /// Whether a message of this kind begins a conversation, and answers no request.
 fn is_outgoing(kind: MessageKind) -> bool {
     matches!(kind, MessageKind::Send | MessageKind::Request)
+}
+
+/// A party that moves counts as dead.
+#[cold]
+fn end_of_party(stop: CallStop, died: Code) -> CallStop {
+    if stop.is(Code::Migrate) { died.into() } else { stop }
 }

@@ -4,7 +4,7 @@ use super::Endpoint;
 use super::daemon_watch::MARKED_SLEEP_NS;
 use super::waiter::SLOW_CHECK_NS;
 use crate::control::{Control, RequestLimit};
-use crate::error::{Fail, NameError, UnbindError, WaitError, WakeupError};
+use crate::error::{Fail, NameError, NodeError, UnbindError, WaitError, WakeupError};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
@@ -65,7 +65,8 @@ impl Endpoint {
         self.await_event(AwaitedEvent::Name(name.to_owned()), m3ipc_abi::NONE, limit.into())
     }
 
-    /// Waits until an endpoint is bound at this address (`wait4bindep`).
+    /// Waits until an endpoint is bound at this address (`wait4bindep`), also while it moves
+    /// between two nodes.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -163,6 +164,33 @@ impl Endpoint {
         self.membership.check_bound().map_err(|fail| UnbindError::Unbound(fail.code))?;
         let request = Request::Unbind { vm: self.membership.vm(), address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| UnbindError::of(fail, address))
+    }
+
+    /// Moves this endpoint to the other node that the registry names for its slot, where a program
+    /// waits in [`bind_backup`](crate::Vm::bind_backup). It keeps its address. Answer first what
+    /// was taken: other requests end with -108. What was not taken waits at its node for the new
+    /// endpoint; callers of this node and of the other one get -332, and call again. The endpoint
+    /// has ended here afterwards. The state of the program does not move.
+    ///
+    /// # Errors
+    /// [`NodeError`]; the endpoint is as before. No proxy -307; the registry names no other node
+    /// -316; no connection to it, or the daemon has died meanwhile -64; the proxy does not know the
+    /// endpoint yet -11. After -310 the endpoint has ended, perhaps by the move: its daemon has
+    /// died before it said so.
+    pub fn migrate(&mut self) -> Result<(), NodeError> {
+        self.membership.check_bound()?;
+        self.disarm();
+        let moved = self.session.control_mut().request_while_running(&Request::Move);
+        if moved.as_ref().is_err_and(|fail| fail.code == Code::NotConn) {
+            // The address may be that of another endpoint by now: a drop must not unbind it.
+            self.reattach_if_closed();
+            self.membership.check_bound()?;
+        }
+        moved?;
+        self.end_inheritance();
+        crate::observe::unbound(self.membership.vm(), self.membership.address());
+        self.membership.end(Code::Shutdown);
+        Ok(())
     }
 
     /// Asks the daemon; asks its successor if the daemon dies meanwhile.
@@ -297,7 +325,7 @@ impl Endpoint {
 /// A ticket ends with an address, or with the code that ended the wait.
 pub(super) fn answer_of(number: i32) -> Result<Address, Fail> {
     match Code::from_number(number) {
-        Some(code @ Code::VmNotRun) => Err(code.into()),
+        Some(code @ (Code::VmNotRun | Code::Endpoint)) => Err(code.into()),
         _ => Ok(Address(number)),
     }
 }

@@ -456,7 +456,7 @@ impl Endpoint {
     ) -> Result<Received, Fail> {
         // A notification may come in the name of the source without a link.
         let src_died = |fail: Fail| match fail.code {
-            Code::DstDied => Code::SrcDied.into(),
+            Code::DstDied | Code::Migrate => Code::SrcDied.into(),
             _ => fail,
         };
         if let Some(message) = self.take_daemon_notification(source) {

@@ -101,7 +101,7 @@ impl Endpoint {
 
     fn reply_message(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
         let index = self.contact_client(to)?;
-        self.peers.get(index).admit(MessageKind::Reply, Code::DstDied)?;
+        self.peers.get(index).admit_party(MessageKind::Reply, Code::DstDied)?;
         m3ipc_sys::pause_point("server.before_answer");
         if outgoing.is_large() {
             let answered = self.send_in_block(index, outgoing, |endpoint, outgoing| {
@@ -184,7 +184,7 @@ impl Endpoint {
     fn relay_request(&mut self, client: Address, to: Address, said: &[u8]) -> Result<(), Fail> {
         self.enter(Verb::Relay)?;
         let index = self.contact_client(client)?;
-        self.peers.get(index).check(Code::DstDied)?;
+        self.peers.get(index).check_party(Code::DstDied)?;
         match self.contact(to, Timeout::NoWait.deadline()) {
             Ok(index) => self.peers.get(index).check(Code::DstDied)?,
             // The other server has not returned to this daemon yet: the client waits for it, not
@@ -197,7 +197,7 @@ impl Endpoint {
         }
         // Search again: the second contact may have dropped a client that died meanwhile.
         let index = self.contact_client(client)?;
-        self.peers.get(index).admit(MessageKind::Relay, Code::DstDied)?;
+        self.peers.get(index).admit_party(MessageKind::Relay, Code::DstDied)?;
         let payload = payload_of_relay(to);
         let outgoing = Outgoing { m_type: 0, payload: &payload, long: said, block: None };
         match self.answer(index, MessageKind::Relay, outgoing)? {
@@ -210,6 +210,8 @@ impl Endpoint {
     fn contact_client(&mut self, client: Address) -> Result<u32, Fail> {
         self.contact(client, Timeout::NoWait.deadline()).map_err(|fail| match fail.code {
             Code::Again => Code::ProcSts.into(),
+            // One that moves awaits no answer any more.
+            Code::Migrate => Code::DstDied.into(),
             _ => fail,
         })
     }

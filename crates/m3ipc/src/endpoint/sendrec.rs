@@ -474,7 +474,7 @@ impl Endpoint {
         match fail.code {
             // The proxy has said why no answer comes.
             _ if by_proxy.is_some() => Err(by_proxy.map_or(fail, Fail::from)),
-            Code::DstDied => Err(Code::SrcDied.into()),
+            Code::DstDied | Code::Migrate => Err(Code::SrcDied.into()),
             Code::NotConn if is_lost => Err(Code::AnswerLost.into()),
             _ => Err(fail),
         }

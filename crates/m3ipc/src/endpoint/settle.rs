@@ -17,6 +17,8 @@ pub(super) enum LinkLoss {
     Died,
     /// The node of the server cannot be reached any more.
     Lost,
+    /// The server moves to another node.
+    Moved,
     /// Another link replaced it, and the server may never have got it.
     Replaced,
 }
@@ -136,9 +138,12 @@ impl Endpoint {
                 Code::AnswerLost.into()
             }
             (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Died) => Code::DstDied.into(),
-            (Ok(None), Ok(Cancelled::Taken | Cancelled::Unanswered), LinkLoss::Died) => {
-                Code::SrcDied.into()
-            }
+            (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Moved) => Code::Migrate.into(),
+            (
+                Ok(None),
+                Ok(Cancelled::Taken | Cancelled::Unanswered),
+                LinkLoss::Died | LinkLoss::Moved,
+            ) => Code::SrcDied.into(),
             (Ok(None), Ok(Cancelled::Taken | Cancelled::Unanswered), LinkLoss::Replaced) => {
                 Code::Unknown.into()
             }

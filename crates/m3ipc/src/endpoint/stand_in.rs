@@ -55,6 +55,11 @@ impl HeldMessages {
         self.0.get(&sender.0).is_some_and(|held| !held.is_taken)
     }
 
+    /// The number of the one of this sender.
+    pub(crate) fn number_of(&self, sender: Address) -> Option<u64> {
+        self.0.get(&sender.0).map(|held| held.state.encode())
+    }
+
     /// Whether there is one of this sender that can go back into its slot.
     pub(crate) fn may_let_go(&self, sender: Address) -> bool {
         self.0.get(&sender.0).is_some_and(|held| !held.is_taken && !held.has_block)
@@ -346,8 +351,10 @@ impl Endpoint {
                 is_withdrawn
             }
             ClaimState::Unposted => true,
-            // Only a request that was never taken fails with this code.
-            ClaimState::Settled(end, _) => end.is_err_and(|fail| fail.code == Code::DstDied),
+            // Only a request that was never taken fails with these codes.
+            ClaimState::Settled(end, _) => {
+                end.is_err_and(|fail| matches!(fail.code, Code::DstDied | Code::Migrate))
+            }
             _ => false,
         };
         self.end_claim(pending.to, &pending.claim);
@@ -358,6 +365,11 @@ impl Endpoint {
     pub(crate) fn say_died(&mut self) -> Result<(), Fail> {
         self.session.control_mut().request_soon(&Request::Nodes(NodesRequest::Died), u64::MAX)?;
         Ok(())
+    }
+
+    /// The daemon has ended this endpoint.
+    pub(crate) fn note_ended(&mut self) {
+        self.membership.end(Code::Shutdown);
     }
 
     fn find_held(&self, held: &HeldMessages, sender: Address) -> Option<(u32, HeldMessage)> {

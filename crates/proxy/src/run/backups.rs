@@ -11,14 +11,16 @@ impl Life<'_> {
             Action::Placed { vm, slot, node } => {
                 let name = self.name_of(node);
                 eprintln!("m3-proxy: slot {slot} of VM {vm} is at node {name} now");
-                self.local.placed((vm, slot), (node, &name))
+                let Self { machine, clock, local, .. } = self;
+                local.placed((vm, slot), (node, &name), machine, clock)
             }
             Action::PlaceFree { vm, slot } => {
                 eprintln!(
-                    "m3-proxy: slot {slot} of VM {vm}: its node has ended, and its backup may be \
-                     bound here"
+                    "m3-proxy: slot {slot} of VM {vm}: its node has ended, or its endpoint moves; \
+                     its backup may be bound here"
                 );
-                self.local.place_free(vm, slot)
+                let Self { machine, clock, local, .. } = self;
+                local.place_free((vm, slot), machine, clock)
             }
             Action::GiveBack { vm, slot } => {
                 let home = self.machine.owners().home(EndpointId::new(vm, Address::new(0, slot)));

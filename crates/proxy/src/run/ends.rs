@@ -59,6 +59,7 @@ pub fn failure_of(code: Code) -> Failure {
         Code::Endpoint | Code::Range | Code::NotBind => Failure::NoEndpoint,
         Code::CallDenied | Code::TrapDenied => Failure::Denied,
         Code::Locked => Failure::Locked,
+        Code::Migrate => Failure::Moved,
         Code::PeerBroke => Failure::Broke,
         Code::NoMem | Code::Again | Code::NoPayload => Failure::Overload,
         _ => Failure::State,

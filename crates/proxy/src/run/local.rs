@@ -10,6 +10,7 @@
 mod attention;
 mod calls;
 mod copies;
+mod moves;
 mod nodes;
 mod places;
 mod polling;
@@ -33,6 +34,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+/// The most events of the daemon in one step.
+const EVENTS_OF_STEP: usize = 1024;
+/// More events than the daemon queues for this proxy: all that came before now are among them.
+pub const EVENTS_QUEUED: usize = 1 << 17;
+
 /// A message of a remote endpoint in the link of its stand-in.
 struct Delivery {
     to: Address,
@@ -54,6 +60,8 @@ struct Entry {
     notified: BTreeMap<Address, u64>,
     /// The end of its wait for the backup of its endpoint.
     waits_until: Option<Instant>,
+    /// The messages that are sent a second time, by sender: they have met a moved endpoint.
+    again: BTreeMap<Address, u64>,
 }
 
 /// Stand-ins, and what goes through them.
@@ -77,8 +85,10 @@ pub struct Local {
     /// The wakeups of local endpoints, with the daemon's numbers.
     wakeups: BTreeMap<CallId, u64>,
     names: Names,
-    /// The addresses that endpoints with a backup on this node had when their home was lost.
+    /// The addresses of endpoints whose place may come here: their home was lost, or they move.
     lost: BTreeMap<(VmId, i32), Address>,
+    /// The names of the other nodes.
+    node_names: BTreeMap<NodeId, String>,
     looks: Looks,
     /// Whether the last pass was silent.
     is_silent: bool,
@@ -103,6 +113,7 @@ impl Local {
             wakeups: BTreeMap::new(),
             names: Names::default(),
             lost: BTreeMap::new(),
+            node_names: BTreeMap::new(),
             looks: Looks::default(),
             is_silent: false,
         }
@@ -126,12 +137,19 @@ impl Local {
         all.chain(self.names.deadline()).min()
     }
 
-    /// The binds and the ends of local endpoints.
+    /// The binds and the ends of local endpoints. At most so many: others follow in the next step,
+    /// as members can cause events faster than this reads them.
     ///
     /// # Errors
     /// The daemon is gone.
-    pub fn read_events(&mut self, machine: &mut Machine, clock: &Clock) -> Result<(), NodeError> {
-        while let Some(event) = self.proxy.next_event()? {
+    pub fn read_events(
+        &mut self,
+        most: usize,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Result<(), NodeError> {
+        for _ in 0..most {
+            let Some(event) = self.proxy.next_event()? else { break };
             match event {
                 NodesEvent::Bound { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
@@ -146,19 +164,12 @@ impl Local {
                 NodesEvent::Wakeup { number, vm, from, address } => {
                     self.begin_wakeup(number, (vm, from, address), machine, clock)?;
                 }
+                NodesEvent::Move { vm, address } => {
+                    self.begin_move((vm, address), machine, clock)?
+                }
                 NodesEvent::Ended { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
-                    // First whatever it took or answered before its end.
-                    let posted = self.stand_ins.iter().filter(|(remote, entry)| {
-                        remote.vm == id.vm
-                            && entry.deliveries.values().any(|it| it.to == id.address)
-                    });
-                    let posted: Vec<EndpointId> = posted.map(|(remote, _)| *remote).collect();
-                    for remote in posted {
-                        self.poll_deliveries(remote, machine, clock);
-                    }
-                    self.report_relays(machine, clock);
-                    self.late.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
+                    self.end_local(id, machine, clock);
                     machine.died(clock.now_ns(), id);
                     self.forget_sender(id);
                     self.end_copies_of(id, machine, clock);
@@ -166,6 +177,19 @@ impl Local {
             }
         }
         Ok(())
+    }
+
+    /// A local endpoint has ended. First whatever it took or answered before.
+    fn end_local(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
+        let posted = self.stand_ins.iter().filter(|(remote, entry)| {
+            remote.vm == id.vm && entry.deliveries.values().any(|it| it.to == id.address)
+        });
+        let posted: Vec<EndpointId> = posted.map(|(remote, _)| *remote).collect();
+        for remote in posted {
+            self.poll_deliveries(remote, machine, clock);
+        }
+        self.report_relays(machine, clock);
+        self.late.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
     }
 
     fn forget_sender(&mut self, sender: EndpointId) {
@@ -187,6 +211,7 @@ impl Local {
     /// A remote endpoint lives: a stand-in takes its place.
     pub fn remote_bound(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
         if let Some(node) = self.owners.owner(id) {
+            self.lost.remove(&(id.vm, id.address.slot()));
             if self.ends_wait(id, node, machine, clock) {
                 return;
             }
@@ -211,6 +236,7 @@ impl Local {
             let descriptor = stand_in.share_fd()?;
             let (calls, deliveries, notified) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
             let (blocked, attention, waits_until) = (false, Attention::default(), None);
+            let again = BTreeMap::new();
             Ok(Entry {
                 stand_in,
                 descriptor,
@@ -220,6 +246,7 @@ impl Local {
                 deliveries,
                 notified,
                 waits_until,
+                again,
             })
         });
         match made {
@@ -314,7 +341,7 @@ impl Local {
                 let mut called = machine.call(clock.now_ns(), call.clone());
                 if called == Err(CallRefusal::NoEndpoint) {
                     // The sender may be new.
-                    self.read_events(machine, clock)?;
+                    self.read_events(EVENTS_QUEUED, machine, clock)?;
                     called = machine.call(clock.now_ns(), call.clone());
                 }
                 if matches!(called, Err(CallRefusal::Full(_) | CallRefusal::Share(_)))
@@ -334,7 +361,7 @@ impl Local {
                 let mut notified = machine.notify(clock.now_ns(), source, id.address, bits);
                 if notified == Err(CallRefusal::NoEndpoint) {
                     // The sender may be new.
-                    self.read_events(machine, clock)?;
+                    self.read_events(EVENTS_QUEUED, machine, clock)?;
                     notified = machine.notify(clock.now_ns(), source, id.address, bits);
                 }
                 if matches!(notified, Err(CallRefusal::Full(_)))
@@ -380,6 +407,8 @@ impl Local {
             Err(CallRefusal::Share(_)) => return entry.stand_in.let_go(from),
             Err(CallRefusal::LinkDown(_)) => Code::NotConn,
             Err(CallRefusal::TooLong(_)) => Code::MsgSize,
+            // The slot has come to this node just now.
+            Err(CallRefusal::Local) if self.owners.backup(id).is_some() => Code::Migrate,
             Err(CallRefusal::NoEndpoint | CallRefusal::Local) => Code::Endpoint,
         };
         entry.stand_in.failed(from, code);

@@ -41,7 +41,7 @@ use feed::{Feed, FeedEvent};
 use incarnation::Lives;
 use interrupt::Interrupt;
 use links::Links;
-use local::{Local, Pass};
+use local::{EVENTS_QUEUED, Local, Pass};
 use m3ipc::nodes::{OtherNode, Proxy};
 use m3ipc::{Code, NodeError};
 use m3ipc_fabric::{Action, EndpointId, Machine, NodeId, Registry, Settings};
@@ -313,7 +313,7 @@ impl<'a> Life<'a> {
     /// Works until the daemon ends, or the proxy is told to end.
     fn live(mut self) -> Result<(), RunError> {
         // A node that greets hears of the endpoints that live already.
-        let known = self.local.read_events(&mut self.machine, &self.clock);
+        let known = self.local.read_events(EVENTS_QUEUED, &mut self.machine, &self.clock);
         while known.is_ok() && !self.reported.interrupt && self.step().is_ok() {
             self.wait()?;
         }
@@ -524,6 +524,7 @@ impl<'a> Life<'a> {
             | Action::CopyRoom { .. }
             | Action::CopyEnded { .. }
             | Action::CopyAbandon { .. } => {}
+            Action::Moved { endpoint } => local.remote_moved(endpoint),
             Action::Placed { .. } | Action::PlaceFree { .. } | Action::GiveBack { .. } => {
                 self.act_on_place(&action)?;
             }

@@ -367,3 +367,139 @@ fn a_backup_that_a_former_daemon_had_ends() {
     assert_eq!(replayed.set_foreign(backed(), true, |_| true), Ok(vec![at(backup)]));
     assert_eq!(replayed.places_are_known(), [(at(Address(5)), vec![TicketId(1)])]);
 }
+
+/// Slot 35 of this node has a backup at beta.
+fn with_home() -> Node {
+    let mut node = with_vm();
+    let backed = vec![BackedSlot { vm: 0, slot: 35 }];
+    let slots = OtherSlots { foreign: vec![range(0, 10, 19)], backed };
+    assert_eq!(node.set_foreign(slots, true, |_| true), Ok(Vec::new()));
+    node
+}
+
+#[test]
+fn an_endpoint_moves_away_and_back_with_its_address() {
+    let mut node = with_home();
+    let own = bind(&mut node, 35, 1).expect("a slot of this node");
+    let moves = |address: Address| SlotPlace::Moved { address: address.0, node: "beta".to_owned() };
+    // One that has ended does not move, nor does its successor in its place.
+    let other = Address::new(own.generation() + 1, 35);
+    let refused = node.place((0, 35), moves(other)).map_err(|error| error.code());
+    assert_eq!(refused, Err(Code::NotBind));
+    assert_eq!(node.place((0, 35), moves(own)), Ok((Some(at(own)), Vec::new())));
+    assert!(node.unbind(at(own)).is_ok());
+    assert!(node.is_arriving(at(own)) && !node.is_arriving(at(other)));
+    assert_eq!(bind(&mut node, 35, 1), Err(Code::RmtProc));
+    assert_eq!(stand_in(&mut node, own), Ok(own));
+    assert!(!node.is_arriving(at(own)));
+    // The way back.
+    let here = SlotPlace::Here(Some(own.0));
+    assert_eq!(node.place((0, 35), here), Ok((Some(at(own)), Vec::new())));
+    assert!(node.unbind(at(own)).is_ok());
+    assert!(node.is_arriving(at(own)));
+    assert_eq!(bind(&mut node, 35, 1), Ok(own));
+    assert!(!node.is_arriving(at(own)) && node.unbind(at(own)).is_ok());
+    assert_eq!(bind(&mut node, 35, 1), Ok(other));
+}
+
+#[test]
+fn nobody_arrives_at_a_slot_that_was_not_claimed() {
+    let mut node = with_home();
+    let own = bind(&mut node, 35, 1).expect("a slot of this node");
+    let place = SlotPlace::Moved { address: own.0, node: "beta".to_owned() };
+    assert!(node.place((0, 35), place).is_ok() && node.unbind(at(own)).is_ok());
+    assert!(node.place((0, 35), SlotPlace::Here(None)).is_ok());
+    assert!(!node.is_arriving(at(own)));
+    assert_eq!(bind(&mut node, 35, 1), Ok(Address::new(own.generation() + 1, 35)));
+}
+
+/// A user in the owner's group binds slot 35.
+fn binds_arriving(node: &mut Node, uid: u32) -> Result<Address, Code> {
+    let cred = Credentials::new(uid, 100, 1);
+    let bound = node.bind(0, 35, member(1), &cred, MemberKind::Process, None);
+    bound.map(|bound| bound.address).map_err(|error| error.code())
+}
+
+#[test]
+fn an_endpoint_comes_back_to_its_user_root_and_the_privileged_alone() {
+    const OTHER: u32 = 1003;
+    for taker in [FELLOW, OWNER, 0] {
+        let mut node = with_home();
+        let own = bind_as(&mut node, 35, 1, FELLOW).expect("a slot of this node");
+        let place = SlotPlace::Moved { address: own.0, node: "beta".to_owned() };
+        assert!(node.place((0, 35), place).is_ok() && node.unbind(at(own)).is_ok());
+        assert_eq!(stand_in(&mut node, own), Ok(own));
+        assert!(node.place((0, 35), SlotPlace::Here(Some(own.0))).is_ok());
+        assert!(node.unbind(at(own)).is_ok());
+        assert_eq!(binds_arriving(&mut node, OTHER), Err(Code::Privileges));
+        let other = Credentials::new(OTHER, 100, 2);
+        let waits = node.wait_place((0, 35), (member(2), &other), true, TicketId(1));
+        assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
+        assert_eq!(binds_arriving(&mut node, taker), Ok(own));
+        // Its successors are as those of any slot.
+        assert!(node.unbind(at(own)).is_ok());
+        assert!(binds_arriving(&mut node, OTHER).is_ok());
+    }
+}
+
+#[test]
+fn a_successor_that_the_backup_made_is_no_endpoint_of_the_former_user() {
+    let mut node = with_home();
+    let own = bind_as(&mut node, 35, 1, FELLOW).expect("a slot of this node");
+    assert!(node.place((0, 35), there()).is_ok() && node.unbind(at(own)).is_ok());
+    let other = Address::new(own.generation() + GENERATION_MAX / 2, 35);
+    assert!(node.place((0, 35), SlotPlace::Here(Some(other.0))).is_ok());
+    assert_eq!(binds_arriving(&mut node, FELLOW), Err(Code::Privileges));
+    assert_eq!(binds_arriving(&mut node, OWNER), Ok(other));
+}
+
+#[test]
+fn a_home_takes_back_none_of_its_former_endpoints() {
+    for ahead in [-1, 1] {
+        let mut node = with_home();
+        for pid in [1, 2] {
+            let former = bind(&mut node, 35, pid).expect("a slot of this node");
+            assert!(node.unbind(at(former)).is_ok());
+        }
+        let own = bind(&mut node, 35, 3).expect("a slot of this node");
+        assert!(node.place((0, 35), there()).is_ok() && node.unbind(at(own)).is_ok());
+        let other = Address::new(own.generation() + ahead, 35);
+        assert!(node.place((0, 35), SlotPlace::Here(Some(other.0))).is_ok());
+        assert!(!node.is_arriving(at(other)));
+        assert_eq!(bind(&mut node, 35, 3), Ok(Address::new(own.generation() + 1, 35)));
+    }
+}
+
+#[test]
+fn a_refused_place_forgets_no_endpoint_that_comes() {
+    let mut node = with_home();
+    let own = bind(&mut node, 35, 1).expect("a slot of this node");
+    let place = SlotPlace::Moved { address: own.0, node: "beta".to_owned() };
+    assert!(node.place((0, 35), place.clone()).is_ok() && node.unbind(at(own)).is_ok());
+    assert!(node.place((0, 35), place).is_err());
+    assert!(node.place((0, 35), SlotPlace::Here(Some(Address::new(7, 31).0))).is_err());
+    assert!(node.is_arriving(at(own)));
+}
+
+#[test]
+fn a_wait_for_an_endpoint_that_moves_ends_with_its_bind_or_with_none() {
+    for is_claimed in [true, false] {
+        let mut node = with_home();
+        let own = bind(&mut node, 35, 1).expect("a slot of this node");
+        let place = SlotPlace::Moved { address: own.0, node: "beta".to_owned() };
+        assert!(node.place((0, 35), place).is_ok() && node.unbind(at(own)).is_ok());
+        let wait = |node: &mut Node| node.wait_bind_ep(None, at(own), TicketId(1));
+        assert_eq!(wait(&mut node), Ok(Wait::Registered));
+        assert!(node.take_missed().is_empty());
+        if is_claimed {
+            let bound = node.bind_stand_in(at(own), member(50), &cred(OWNER, 50));
+            assert_eq!(bound.map(|bound| bound.tickets), Ok(vec![TicketId(1)]));
+            assert_eq!(wait(&mut node), Ok(Wait::Already(own)));
+            assert!(node.take_missed().is_empty());
+        } else {
+            assert!(node.place((0, 35), SlotPlace::Here(None)).is_ok());
+            assert_eq!(node.take_missed(), [TicketId(1)]);
+            assert_eq!(wait(&mut node).map_err(|error| error.code()), Err(Code::Endpoint));
+        }
+    }
+}

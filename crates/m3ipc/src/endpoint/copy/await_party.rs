@@ -71,7 +71,7 @@ impl Endpoint {
     ) -> Result<Option<T>, Fail> {
         self.receive_events()?;
         let peer = self.peers.find_index(index).ok_or(Fail::from(role.died()))?;
-        peer.check(role.died())?;
+        peer.check_party(role.died())?;
         if !copy_gate::is_copying(peer.link().peer_copy_gate()) {
             // The party left, or revoked the gate.
             return Err(Code::ProcSts.into());

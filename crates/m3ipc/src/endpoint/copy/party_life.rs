@@ -58,7 +58,7 @@ impl Endpoint {
         }
         // The link of a lost node may be here still.
         let peer = self.peers.find_index(party.index).filter(|peer| peer.life() == party.life);
-        match peer.and_then(|peer| peer.check(role.died()).err()) {
+        match peer.and_then(|peer| peer.check_party(role.died()).err()) {
             Some(CallStop::Failed(fail)) => fail,
             Some(CallStop::Replaced) | None => role.died().into(),
         }

@@ -204,11 +204,11 @@ impl Endpoint {
         let role = role_of(&command);
         let contacted = self.contact(to, Timeout::NoWait.deadline());
         let index = contacted.map_err(|fail| match fail.code {
-            Code::DstDied => Fail::from(role.died()),
+            Code::DstDied | Code::Migrate => Fail::from(role.died()),
             _ => fail,
         })?;
         let peer = self.peers.get_mut(index);
-        peer.check(role.died())?;
+        peer.check_party(role.died())?;
         if copy_gate::is_revoked(peer.link().peer_copy_gate()) {
             *peer.copies_mut().requester_mut() = RequesterState::default();
         }
@@ -236,7 +236,7 @@ impl Endpoint {
     fn try_step(&mut self, copy: &mut PartyCopy) -> Result<PartyStep, Fail> {
         let role = role_of(&copy.command);
         let index = self.index_in(copy.party).ok_or(Fail::from(role.died()))?;
-        self.peers.get(index).check(role.died())?;
+        self.peers.get(index).check_party(role.died())?;
         let is_over = m3ipc_sys::monotonic_ns().saturating_sub(copy.since_ns) >= STALL_NS;
         let step = match &mut copy.state {
             PartyCopyState::Over => return Err(Code::ProcSts.into()),

@@ -34,12 +34,12 @@ impl Endpoint {
     #[inline]
     fn party(&mut self, party: Address, role: Role, deadline: Deadline) -> Result<u32, Fail> {
         let died = |fail: Fail| match fail.code {
-            Code::DstDied => role.died().into(),
+            Code::DstDied | Code::Migrate => role.died().into(),
             _ => fail,
         };
         let index = self.contact(party, deadline).map_err(died)?;
         let peer = self.peers.get_mut(index);
-        peer.check(role.died())?;
+        peer.check_party(role.died())?;
         if copy_gate::is_revoked(peer.link().peer_copy_gate()) {
             *peer.copies_mut().requester_mut() = RequesterState::default();
         }

@@ -31,8 +31,12 @@ impl Local {
             }
             return;
         }
+        if outcome == Outcome::NotDelivered(Failure::Moved) && self.sends_again(id, sender) {
+            return;
+        }
         let Some(entry) = self.stand_ins.get_mut(&id) else { return };
         entry.calls.remove(&sender);
+        entry.again.remove(&sender);
         let stand_in = &mut entry.stand_in;
         match outcome {
             Outcome::Taken | Outcome::Done(_) => stand_in.taken(sender),

@@ -30,6 +30,8 @@ impl Local {
     /// # Errors
     /// The daemon is gone.
     pub fn knows(&mut self, nodes: Vec<OtherNode>) -> Result<(), NodeError> {
+        let names = nodes.iter().filter_map(|it| Some((u16::try_from(it.id).ok()?, &it.name)));
+        self.node_names = names.map(|(id, name)| (NodeId(id), name.clone())).collect();
         self.proxy.set_known(nodes)
     }
 

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 /// The time that the messages for an endpoint wait for its backup.
 const WAIT: Duration = Duration::from_secs(2);
 
-fn slot_of(id: EndpointId) -> (VmId, i32) {
+pub(super) fn slot_of(id: EndpointId) -> (VmId, i32) {
     (id.vm, id.address.slot())
 }
 
-fn backed(vm: VmId, slot: i32) -> BackedSlot {
+pub(super) fn backed(vm: VmId, slot: i32) -> BackedSlot {
     BackedSlot { vm: i32::from(vm), slot }
 }
 
@@ -32,7 +32,7 @@ impl Entry {
         self.waits_until.is_some()
     }
 
-    fn begin_wait(&mut self) {
+    pub(super) fn begin_wait(&mut self) {
         self.blocked = true;
         self.waits_until.get_or_insert_with(|| Instant::now() + WAIT);
     }
@@ -164,23 +164,56 @@ impl Local {
         &mut self,
         (vm, slot): (VmId, i32),
         (node, name): (NodeId, &str),
+        machine: &mut Machine,
+        clock: &Clock,
     ) -> Result<(), NodeError> {
         self.owners.place(vm, slot, node);
+        let address = self.lost.remove(&(vm, slot)).filter(|_| node == self.own);
         let place = match node == self.own {
-            true => SlotPlace::Here(None),
+            true => SlotPlace::Here(address.map(|address| address.0)),
             false => SlotPlace::There(name.to_owned()),
         };
-        self.proxy.place(backed(vm, slot), place).map(drop)
+        self.place_here_or_there((vm, slot), place, machine, clock)
+    }
+
+    /// Tells the daemon where a slot is. If it is here, the daemon has ended the stand-in there:
+    /// the address may be that of a new endpoint already.
+    fn place_here_or_there(
+        &mut self,
+        (vm, slot): (VmId, i32),
+        place: SlotPlace,
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Result<(), NodeError> {
+        let is_here = matches!(place, SlotPlace::Here(_));
+        self.proxy.place(backed(vm, slot), place)?;
+        let of_slot = self.stand_ins.keys().filter(|id| is_here && slot_of(**id) == (vm, slot));
+        let of_slot: Vec<EndpointId> = of_slot.copied().collect();
+        for id in of_slot {
+            if let Some(entry) = self.remove(id, machine, clock) {
+                entry.stand_in.ended();
+            }
+            self.names.forget(id);
+        }
+        Ok(())
     }
 
     /// A local endpoint may take the place of one whose node has ended.
     ///
     /// # Errors
     /// The daemon is gone.
-    pub fn place_free(&mut self, vm: VmId, slot: i32) -> Result<(), NodeError> {
+    pub fn place_free(
+        &mut self,
+        (vm, slot): (VmId, i32),
+        machine: &mut Machine,
+        clock: &Clock,
+    ) -> Result<(), NodeError> {
         self.owners.place(vm, slot, self.own);
         let address = self.lost.remove(&(vm, slot)).map(|address| address.0);
-        self.proxy.place(backed(vm, slot), SlotPlace::Here(address)).map(drop)
+        m3ipc_sys::pause_point("proxy.place_free");
+        self.place_here_or_there((vm, slot), SlotPlace::Here(address), machine, clock)?;
+        m3ipc_sys::pause_point("proxy.place_known");
+        Ok(())
     }
 
     /// The home of a slot is back. Whether the place is given back: no local endpoint has it.

@@ -16,7 +16,7 @@
 use super::super::ends::report;
 use super::super::network::Clock;
 use super::attention::Pass;
-use super::{Delivery, Entry, Local};
+use super::{Delivery, EVENTS_OF_STEP, EVENTS_QUEUED, Entry, Local};
 use m3ipc::NodeError;
 use m3ipc::nodes::{Posted, PostedEnd};
 use m3ipc_fabric::{EndpointId, Machine};
@@ -116,8 +116,10 @@ impl Local {
         machine: &mut Machine,
         clock: &Clock,
     ) -> Result<bool, NodeError> {
-        if pass.daemon || !self.relayed.is_empty() || self.proxy.has_queued_events() {
-            self.read_events(machine, clock)?;
+        if !self.relayed.is_empty() {
+            self.read_events(EVENTS_QUEUED, machine, clock)?;
+        } else if pass.daemon || self.proxy.has_queued_events() {
+            self.read_events(EVENTS_OF_STEP, machine, clock)?;
         }
         self.report_relays(machine, clock);
         let now = Instant::now();

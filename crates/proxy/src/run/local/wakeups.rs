@@ -19,10 +19,11 @@ impl Local {
         let Some(from) = endpoint(vm, from) else {
             return self.proxy.woken(number, Code::Endpoint.number());
         };
+        let to = EndpointId::new(from.vm, Address(address));
         let (kind, content) = (CallKind::Wakeup, Content::new(0));
         // The other proxy ends it at once, whatever its endpoint does.
         let user = None;
-        let call = Call { from, to: Address(address), kind, user, content, limit_ns: None };
+        let call = Call { from, to: to.address, kind, user, content, limit_ns: None };
         let code = match machine.call(clock.now_ns(), call) {
             Ok(call) => {
                 self.wakeups.insert(call, number);
@@ -30,6 +31,8 @@ impl Local {
             }
             Err(CallRefusal::Full(_) | CallRefusal::Share(_)) => Code::Busy,
             Err(CallRefusal::LinkDown(_)) => Code::NotConn,
+            // The slot has come to this node just now.
+            Err(CallRefusal::Local) if self.owners.backup(to).is_some() => Code::Migrate,
             Err(CallRefusal::NoEndpoint | CallRefusal::Local | CallRefusal::TooLong(_)) => {
                 Code::Endpoint
             }
