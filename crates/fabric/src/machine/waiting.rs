@@ -68,11 +68,10 @@ impl Machine {
     /// Whether a further call may wait for the peer.
     pub(super) fn has_room(&mut self, node: NodeId, vm: VmId, bytes: usize) -> bool {
         let limits = &self.own.settings.limits;
-        let pieced_bytes = self.pieced_bytes_for(node);
-        let is_pieced = self.is_pieced(bytes);
-        let too_much = is_pieced
-            && pieced_bytes > 0
-            && pieced_bytes.saturating_add(bytes as u64) > limits.pieced_bytes;
+        let too_much = self.is_pieced(bytes) && {
+            let pieced_bytes = self.pieced_bytes_for(node);
+            pieced_bytes > 0 && pieced_bytes.saturating_add(bytes as u64) > limits.pieced_bytes
+        };
         let Some(peer) = self.peers.get_mut(&node) else { return false };
         let of_vm = peer.waiting.get(&vm).map_or(0, VecDeque::len);
         let fits =
