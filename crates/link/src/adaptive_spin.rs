@@ -44,6 +44,12 @@ const FAST_POLLS: u32 = 64;
 const FAST_YIELDS: u32 = 8;
 /// Yields before a sleep.
 const YIELDS: u32 = 24;
+/// The fewest yields before a sleep of a wait for a peer behind others. On a CPU that others want,
+/// a yield costs about a microsecond of this thread's own time, however long they have the CPU; all
+/// of these cost less than a sleep and a wake-up.
+const FAR_YIELDS: u32 = 16;
+/// The longest time of these yields, in nanoseconds: a time limit is looked at after them.
+const FAR_YIELDS_NS: u64 = 2_000_000;
 /// Waits of an endpoint that blocks which sleep without a yield, after a yield in vain.
 const WAITS_WITHOUT_YIELD: u16 = 15;
 /// The most waits that sleep without a yield, after slow yields.
@@ -68,6 +74,8 @@ pub struct AdaptiveSpin {
     waits_without_yield: u16,
     /// The waits without a yield after the next slow yield. Each slow yield in a row doubles them.
     waits_after_slow: u16,
+    /// Whether the last wait was for a peer behind others: no answer comes within its first part.
+    is_far: bool,
 }
 
 impl AdaptiveSpin {
@@ -104,6 +112,7 @@ impl AdaptiveSpin {
             began_ns: 0,
             may_yield,
             is_slow: false,
+            is_far: false,
             slept: false,
         }
     }
@@ -113,6 +122,10 @@ impl AdaptiveSpin {
     #[must_use]
     #[inline(always)]
     pub fn begin_fast(&mut self, same_cpu: bool) -> Option<FastSpin> {
+        // For this wait alone: the next peer may be near, and its answer come at once.
+        if core::mem::take(&mut self.is_far) {
+            return None;
+        }
         let blocks = self.strategy == WaitStrategy::Block;
         let has_first_part = if same_cpu { self.may_yield() } else { !blocks };
         let pauses = match (same_cpu, blocks) {
@@ -187,6 +200,7 @@ impl AdaptiveSpin {
     /// Records the length of a wait.
     #[inline]
     pub fn learn(&mut self, wait: &SpinWait) {
+        self.is_far = wait.is_far;
         match (wait.is_slow, wait.yields, wait.slept) {
             (true, ..) => self.learn_slow(),
             (false, 0, _) => {}
@@ -250,6 +264,8 @@ pub struct SpinWait {
     may_yield: bool,
     /// Whether a yield gave the CPU to a third thread.
     is_slow: bool,
+    /// Whether the wait is for a peer behind others.
+    is_far: bool,
     /// Whether the wait has gone to sleep.
     slept: bool,
 }
@@ -291,8 +307,10 @@ impl SpinWait {
     }
 
     /// The same for a peer behind other processes of this node, which need a CPU meanwhile: the
-    /// wait polls for as long as a spin would, and gives the CPU away between two polls.
+    /// wait polls for as long as a spin would, and gives the CPU away between two polls. Among many
+    /// such waiters the time belongs to others, so a wait yields some times in any case.
     pub fn next_behind_others(&mut self) -> SpinStep {
+        self.is_far = true;
         if self.strategy == WaitStrategy::Block {
             self.slept = true;
             return SpinStep::Sleep;
@@ -301,7 +319,11 @@ impl SpinWait {
         if self.began_ns == 0 {
             self.began_ns = now_ns;
         }
-        let is_over = self.is_slow || now_ns.saturating_sub(self.began_ns) >= self.limit_ns;
+        self.polls = self.polls.wrapping_add(1);
+        let waited_ns = now_ns.saturating_sub(self.began_ns);
+        let is_over = self.is_slow
+            || waited_ns >= self.limit_ns
+                && (self.polls > FAR_YIELDS || waited_ns >= FAR_YIELDS_NS);
         if is_over && self.strategy == WaitStrategy::Adaptive {
             self.slept = true;
             return SpinStep::Sleep;
@@ -348,6 +370,28 @@ mod tests {
         let mut wait = AdaptiveSpin::new(WaitStrategy::Spin).begin();
         assert!((0..1_000).all(|_| wait.next(false) == SpinStep::Poll));
         assert!((0..100).all(|_| wait.next(true) == SpinStep::Poll));
+    }
+
+    #[test]
+    fn a_wait_behind_others_has_no_first_part_and_yields_before_it_sleeps() {
+        for strategy in [WaitStrategy::Adaptive, WaitStrategy::Spin] {
+            let mut spin = AdaptiveSpin::new(strategy);
+            let long = SpinWait { began_ns: 1, ..spin.begin() };
+            (0..20).for_each(|_| spin.learn(&long));
+            let mut wait = spin.begin();
+            assert_eq!(wait.limit_ns, SHORT_SPIN_NS, "the waits were long");
+            let yields = (0..100).take_while(|_| wait.next_behind_others() == SpinStep::Poll);
+            let yields = u32::try_from(yields.count()).unwrap_or(u32::MAX);
+            // Others may have had the CPU for long.
+            let is_late = monotonic_ns() - wait.began_ns >= FAR_YIELDS_NS;
+            assert!(yields >= FAR_YIELDS || wait.is_slow || is_late, "{yields} yields");
+            assert!(spin.begin_fast(false).is_some());
+            for same_cpu in [false, true] {
+                spin.learn(&wait);
+                assert!(spin.begin_fast(same_cpu).is_none());
+            }
+            assert!(spin.begin_fast(false).is_some(), "the next peer may be near");
+        }
     }
 
     #[test]

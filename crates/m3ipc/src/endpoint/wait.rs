@@ -195,7 +195,8 @@ impl Endpoint {
             match step {
                 SpinStep::Poll => {
                     polls = polls.wrapping_add(1);
-                    if !shares_cpu && !polls.is_multiple_of(CHEAP_POLLS) && self.is_quiet(&target) {
+                    let is_cheap = is_far || !shares_cpu;
+                    if is_cheap && !polls.is_multiple_of(CHEAP_POLLS) && self.is_quiet(&target) {
                         continue;
                     }
                     shares_cpu = self.shares_cpu(target.index);

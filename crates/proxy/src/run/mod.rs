@@ -56,10 +56,6 @@ use std::time::{Duration, Instant};
 const PREDECESSOR: Duration = Duration::from_secs(3);
 /// The pause between two attempts to find a daemon.
 const PAUSE: Duration = Duration::from_millis(100);
-/// News within so many looks came at once, however long others had the CPU between two of them.
-const QUICK_LOOKS: u32 = 2;
-/// The fewest looks before a sleep.
-const VAIN_LOOKS: u32 = 8;
 
 /// Why a proxy has ended.
 #[derive(Debug, thiserror::Error)]
@@ -380,9 +376,7 @@ impl<'a> Life<'a> {
     /// Polls for a while, without a sleep. `None` if nothing came.
     fn poll_for_news(&self, begin: Instant) -> Result<Option<Reported>, RunError> {
         let mut descriptors = self.descriptors(false);
-        let limit = self.deadline().map_or(patience::LONGEST, |at| {
-            at.saturating_duration_since(begin).min(patience::LONGEST)
-        });
+        let due = self.deadline().map(|at| at.saturating_duration_since(begin));
         let mut looks = 0;
         loop {
             std::thread::yield_now();
@@ -390,12 +384,13 @@ impl<'a> Life<'a> {
             let has_news = self.local.has_news();
             let any = poll_now(&mut descriptors, Some(&Timespec::default()))?;
             let elapsed = begin.elapsed();
-            if any || has_news || elapsed >= limit && limit < patience::LONGEST {
-                let (by_marks, is_quick) = (has_news && !any, looks <= QUICK_LOOKS);
+            let is_new = any || has_news;
+            if is_new || due.is_some_and(|due| elapsed >= due) {
+                let (by_marks, is_quick) = (has_news && !any, is_new && looks <= patience::LOOKS);
                 let reported = self.reported(false, &descriptors);
                 return Ok(Some(Reported { by_marks, is_quick, ..reported }));
             }
-            if elapsed >= limit && looks >= VAIN_LOOKS {
+            if patience::is_over(looks, elapsed) {
                 return Ok(None);
             }
         }

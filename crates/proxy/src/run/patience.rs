@@ -8,6 +8,13 @@ use std::time::Duration;
 
 /// The longest time of polling.
 pub const LONGEST: Duration = Duration::from_micros(200);
+/// So many looks belong to a polling in any case. What they cost, and not the time that others have
+/// the CPU between two of them, is measured against the cost of a sleep. On a CPU of its own they
+/// take less than [`LONGEST`].
+pub const LOOKS: u32 = 64;
+/// The end of a polling whose looks take long: a peer that clears the marks of others delays their
+/// messages until then.
+const LONG: Duration = Duration::from_millis(5);
 /// A wait below [`LONGEST`] adds one, up to the most; a longer one takes the penalty away.
 const MOST: u32 = 16;
 const PENALTY: u32 = 6;
@@ -33,6 +40,11 @@ impl Patience {
     }
 }
 
+/// Whether a polling in vain is over, after so many looks in so much time.
+pub fn is_over(looks: u32, elapsed: Duration) -> bool {
+    elapsed >= LONGEST && looks >= LOOKS || elapsed >= LONG
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +67,15 @@ mod tests {
             waits += 1;
         }
         assert_eq!(waits, 3);
+    }
+
+    #[test]
+    fn a_polling_lasts_some_looks_on_a_cpu_that_others_want_and_has_an_end() {
+        let over_after = |look: Duration| (1..).find(|looks| is_over(*looks, look * *looks));
+        assert_eq!(over_after(Duration::from_micros(2)), Some(100), "200 us of a CPU of its own");
+        assert_eq!(over_after(Duration::from_micros(20)), Some(LOOKS));
+        assert_eq!(over_after(Duration::from_millis(1)), Some(5));
+        assert_eq!(over_after(Duration::from_millis(9)), Some(1));
     }
 
     #[test]
