@@ -352,7 +352,7 @@ impl Drop for OpenCall {
 impl Reason {
     /// Whether another attempt may succeed.
     fn is_passing(&self) -> bool {
-        matches!(self, Self::Died | Self::Busy | Self::ShuttingDown)
+        matches!(self, Self::Died | Self::Moved | Self::Busy | Self::ShuttingDown)
     }
 }
 

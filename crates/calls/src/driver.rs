@@ -23,7 +23,8 @@ const ROUND: usize = 128;
 
 /// Whether the peer may have taken a posted train whose poll ended with this error.
 fn may_be_taken(error: &SendError) -> bool {
-    let is_untaken = matches!(error, SendError::Died(_) | SendError::Stale(_));
+    let is_untaken =
+        matches!(error, SendError::Died(_) | SendError::Moved(_) | SendError::Stale(_));
     !is_untaken && error.code() != Code::NoPayload
 }
 

@@ -8,6 +8,8 @@ use m3ipc::SendError;
 pub enum Reason {
     /// No endpoint lives at the address, or the peer died.
     Died,
+    /// The peer moves to another node.
+    Moved,
     /// The time limit passed.
     TimedOut,
     /// The caller gave the request up.
@@ -31,6 +33,7 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Died => "the server is dead",
+            Self::Moved => "the server moves to another node; call again",
             Self::TimedOut => "the time limit passed",
             Self::Cancelled => "the caller gave it up",
             Self::Busy => "the server has no room; call later",
@@ -47,6 +50,7 @@ impl Reason {
     pub(crate) fn of(error: SendError) -> Self {
         match error {
             SendError::Died(_) | SendError::Stale(_) => Self::Died,
+            SendError::Moved(_) => Self::Moved,
             SendError::PeerBroke(_) => Self::PeerBroke,
             SendError::Unbound(_) => Self::Closed,
             other => Self::Link(other),

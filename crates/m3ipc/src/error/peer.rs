@@ -166,6 +166,7 @@ peer_errors! {
     /// ```
     SendError, long TooLong {
         Died = DstDied,
+        Moved = Migrate,
         Stale = Endpoint,
         NoSuchSlot = Range,
         WouldBlock = Again,
@@ -226,6 +227,7 @@ peer_errors! {
         Nobody = DeadSrcDst,
         DiedBefore = DstDied,
         DiedAfter = SrcDied,
+        Moved = Migrate,
         Stale = Endpoint,
         NoSuchSlot = Range,
         WouldBlock = Again,
@@ -253,6 +255,7 @@ peer_errors! {
     ReplyError, long TooLong {
         NotWaiting = ProcSts,
         Died = DstDied,
+        Moved = Migrate,
         Stale = Endpoint,
         NoSuchSlot = Range,
         PartnerDenied = CallDenied,
@@ -279,6 +282,7 @@ peer_errors! {
     /// ```
     NotifyError {
         Died = DstDied,
+        Moved = Migrate,
         Stale = Endpoint,
         NoSuchSlot = Range,
         PartnerDenied = CallDenied,
@@ -306,6 +310,7 @@ peer_errors! {
     PulseError {
         NotQueued = Again,
         Died = DstDied,
+        Moved = Migrate,
         Stale = Endpoint,
         NoSuchSlot = Range,
         PartnerDenied = CallDenied,

@@ -30,6 +30,7 @@ fn causes_are_kept_apart() {
     let to = Address(5);
     assert_eq!(SendRecError::of(Code::DstDied.into(), to), SendRecError::DiedBefore(to));
     assert_eq!(SendRecError::of(Code::SrcDied.into(), to), SendRecError::DiedAfter(to));
+    assert_eq!(SendRecError::of(Code::Migrate.into(), to), SendRecError::Moved(to));
     assert_eq!(SendError::of(Code::NotBind.into(), to), SendError::Unbound(Code::NotBind));
     let full = AreaError::from(Fail::new(Code::AllocMem, "no range of 5 bytes is left"));
     assert!(matches!(full, AreaError::Full(_)));

@@ -14,6 +14,9 @@ macro_rules! cause_doc {
     (DiedAfter) => {
         "The server died after it took the request and before it answered."
     };
+    (Moved) => {
+        "The peer moves to another node, and took nothing. A repetition is safe."
+    };
     (Nobody) => {
         "No endpoint was bound at that address when the call began."
     };
@@ -115,6 +118,9 @@ macro_rules! cause_text {
     };
     (DiedAfter) => {
         "endpoint {} died after it took the request; check its effect before you repeat it"
+    };
+    (Moved) => {
+        "endpoint {} moves to another node and took nothing; call it again"
     };
     (Nobody) => {
         "no endpoint is bound at {}; look the name up again"
