@@ -8,7 +8,7 @@ use super::past_gains::PastGains;
 use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
 use super::seen_ends;
-use super::socket_state::{SUSPECT, SocketId};
+use super::socket_state::{SUSPECT, SocketId, half_of};
 use super::unannounced;
 use super::wakeup_share::WakeupShare;
 use crate::buffers::{Buffers, IovCursor, no_runs};
@@ -19,6 +19,7 @@ use crate::memory::lock::{self, Held, LockResult};
 use crate::memory::window::PairMemory;
 use crate::outcome::{KernelCall, Outcome};
 use crate::pin::PinReason;
+use crate::pressure;
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
@@ -230,6 +231,18 @@ impl Sender<'_> {
         }
     }
 
+    /// Whether a message follows an answer that came through the kernel, in a direction at rest,
+    /// while other tasks want the CPUs: a ring of this direction alone gains nothing.
+    #[inline]
+    fn is_one_way(&self, share: &WakeupShare) -> bool {
+        pressure::is_on()
+            && self.id.state().end().is_some_and(|end| {
+                let answers = half_of(end, Direction::Receive);
+                answers.load(half::PINNED) == half::AT_REST
+                    && share.has_answers(answers.load(half::KERNEL_TAKEN))
+            })
+    }
+
     /// Rests in the kernel from now on, under the sender's lock: most messages needed wakeup bytes.
     fn rest(&self) {
         // What the kernel carries from now on must not overtake the bytes of the ring. Out of the
@@ -400,7 +413,11 @@ impl Sender<'_> {
                     if total > SMALL_BYTES {
                         share.note_large(wakeups, past);
                     } else {
-                        rests |= share.note_message(wakeups, past);
+                        rests |= if self.is_one_way(share) {
+                            share.note_one_way(wakeups, past)
+                        } else {
+                            share.note_message(wakeups, past)
+                        };
                     }
                 }
                 if cursor.left() == 0 {

@@ -11,6 +11,10 @@
 //! [`REST_MAX`], until its ring has all points for it. A return that does not pay costs about
 //! [`AGAINST`] messages.
 //!
+//! Where other tasks want the CPUs and the answers rest in the kernel, a message that follows an
+//! answer is a point against the ring in any case. Its sender returns at once and sleeps: it is
+//! woken for single answers, by the receiver, which gains less than it pays.
+//!
 //! A direction that rests twice in a row, and whose process found few messages by spins meanwhile,
 //! gains nothing: see [`WakeupShare::is_fruitless`]. After such a direction the next ones of the
 //! process need no second rest: see [`PastGains`].
@@ -49,6 +53,8 @@ pub struct WakeupShare {
     last: AtomicU32,
     /// The spins of this process that had found something when the last rest began.
     hits: AtomicU32,
+    /// The bytes of answers through the kernel that the last look saw.
+    answers: AtomicU64,
     /// Not 0: the ring gains nothing.
     fruitless: AtomicU32,
 }
@@ -62,6 +68,7 @@ impl WakeupShare {
             left: AtomicU32::new(0),
             last: AtomicU32::new(0),
             hits: AtomicU32::new(0),
+            answers: AtomicU64::new(0),
             fruitless: AtomicU32::new(0),
         }
     }
@@ -71,6 +78,7 @@ impl WakeupShare {
         self.begin(0);
         self.left.store(0, Ordering::Relaxed);
         self.last.store(0, Ordering::Relaxed);
+        self.answers.store(0, Ordering::Relaxed);
         self.fruitless.store(0, Ordering::Relaxed);
     }
 
@@ -94,6 +102,23 @@ impl WakeupShare {
             _ => 3,
         };
         self.note(points, past)
+    }
+
+    /// Whether this end has received bytes past its rings since the last look; `taken` is their
+    /// count, ever.
+    #[inline]
+    pub(super) fn has_answers(&self, taken: u64) -> bool {
+        let before = self.answers.load(Ordering::Relaxed);
+        self.answers.store(taken, Ordering::Relaxed);
+        taken != before
+    }
+
+    /// Notes a small message in a ring that gains nothing without wakeup bytes, either. Whether the
+    /// direction rests from now on.
+    #[inline]
+    pub(super) fn note_one_way(&self, wakeups: u64, past: &PastGains) -> bool {
+        self.wakeups.store(wakeups, Ordering::Relaxed);
+        self.note(1, past)
     }
 
     /// Notes a large message in the ring, which gains also with a wakeup byte.
@@ -219,6 +244,15 @@ mod tests {
                 assert!(!share.note_message(0, &past));
             }
         }
+    }
+
+    #[test]
+    fn a_direction_rests_whose_answers_rest_while_the_cpus_are_in_demand() {
+        let (share, past) = (WakeupShare::new(), PastGains::of_test());
+        assert!((0..1_000).all(|_message| !share.note_message(0, &past)), "the ring pays");
+        let one_way = (1..1_000).find(|_message| share.note_one_way(0, &past));
+        assert_eq!(one_way, Some(256 + 32));
+        assert!(share.has_answers(7) && !share.has_answers(7) && share.has_answers(8));
     }
 
     #[test]
