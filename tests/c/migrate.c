@@ -120,6 +120,8 @@ int main(int count, char **words) {
   pid_t second = process_of(other);
   if (second == 0) serve(m3_bind_backup(VM, SLOT));
   while (mnx_bind(VM, CLIENT) != CLIENT) usleep(PAUSE_US);
+  /* The first bind may not be known here yet; from now on a move alone keeps callers waiting. */
+  while (mnx_wait4bindep_T(SLOT, 1000) != SLOT) usleep(PAUSE_US);
   is(until_answered_by(first, ASK), 0, "the home has the endpoint");
   is(until_answered_by(first, MOVE), 0, "the server answers first");
   is(until_answered_by(second, ASK), 0, "the other node has it");

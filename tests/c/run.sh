@@ -166,7 +166,8 @@ report $? "com-sockets return what kernel sockets return ($(grep -c : "$work/log
 run "blocks through com-sockets" 60 "$work/blocks"
 # Two nodes of one VM, and one without a proxy. Slot 10 of beta has its backup on alpha.
 start_nodes() {
-    port=$((20000 + $$ % 20000))
+    # Below the ports that the kernel gives to connections of other programs.
+    port=$((10000 + $$ % 20000))
     (cd "$work" && "$work/bin/m3-proxy" keys alpha beta) || return 1
     cat >"$work/nodes.toml" <<END
 cluster = "test"
