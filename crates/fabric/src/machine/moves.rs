@@ -4,7 +4,7 @@
 //! | | at the node that had the endpoint | at the node that gets the place | at other nodes |
 //! |---|---|---|---|
 //! | [`Machine::moved`] | the slot is at the other node | | |
-//! | `Frame::Moved` | | [`Action::Moved`]; the place is free once its own calls to the endpoint have ended | [`Action::Moved`] |
+//! | `Frame::Moved` | | [`Action::Moved`]; free once its own calls have ended | [`Action::Moved`] |
 //! | a bind there | it has its backup | claims the place | believe it |
 //! | no bind for [`CLAIM_NS`] | the slot is here again | says that it has none | |
 //!

@@ -26,19 +26,14 @@ pub struct PastGains {
 static OF_PROCESS: PastGains = PastGains::new();
 
 impl PastGains {
-    const fn new() -> Self {
+    /// No connection gained nothing yet.
+    pub(super) const fn new() -> Self {
         Self { left: AtomicU32::new(0), hits: AtomicU32::new(0) }
     }
 
     /// The record of this process.
     pub(super) fn of_process() -> &'static Self {
         &OF_PROCESS
-    }
-
-    /// A record of a test.
-    #[cfg(test)]
-    pub(super) const fn of_test() -> Self {
-        Self::new()
     }
 
     /// A direction rests again and gained nothing, after so many spins that found something.
@@ -72,7 +67,7 @@ mod tests {
 
     #[test]
     fn some_directions_take_the_shortcut_and_the_next_one_rests_twice() {
-        let gains = PastGains::of_test();
+        let gains = PastGains::new();
         assert!(!gains.foretell_none(0), "nothing is known");
         gains.note_none(7);
         assert_eq!((0..).find(|_direction| !gains.foretell_none(7)), Some(SKIPPED));
@@ -82,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_pays_and_spins_that_find_messages_end_the_shortcut() {
-        let gains = PastGains::of_test();
+        let gains = PastGains::new();
         gains.note_none(u32::MAX);
         assert!(gains.foretell_none(HITS_MAX - 2), "the count of spins wraps");
         assert!(!gains.foretell_none(HITS_MAX - 1));

@@ -207,7 +207,7 @@ mod tests {
 
     /// Sends messages of which `woken` in ten need a wakeup byte; the message that begins a rest.
     fn messages_until_rest(share: &WakeupShare, woken: u64, most: u64) -> Option<u64> {
-        let past = PastGains::of_test();
+        let past = PastGains::new();
         let mut wakeups = share.wakeups.load(Ordering::Relaxed);
         (1..=most).find(|message| {
             wakeups += u64::from(message % 10 < woken);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_direction_rests_whose_receiver_mostly_sleeps() {
-        let past = PastGains::of_test();
+        let past = PastGains::new();
         let share = WakeupShare::new();
         assert_eq!((1..100).find(|_message| share.note_asleep(&past)), Some(32));
         // Every second message is large, or finds the receiver awake.
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_direction_rests_whose_answers_rest_while_the_cpus_are_in_demand() {
-        let (share, past) = (WakeupShare::new(), PastGains::of_test());
+        let (share, past) = (WakeupShare::new(), PastGains::new());
         assert!((0..1_000).all(|_message| !share.note_message(0, &past)), "the ring pays");
         let one_way = (1..1_000).find(|_message| share.note_one_way(0, &past));
         assert_eq!(one_way, Some(256 + 32));
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn after_a_direction_that_gains_nothing_the_next_one_rests_once() {
-        let past = PastGains::of_test();
+        let past = PastGains::new();
         let rest = |share: &WakeupShare| {
             assert_eq!((1..100).find(|_message| share.note_asleep(&past)), Some(32));
         };
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn any_counts_in_shared_memory_are_harmless() {
-        let (share, past) = (WakeupShare::new(), PastGains::of_test());
+        let (share, past) = (WakeupShare::new(), PastGains::new());
         for wakeups in [u64::MAX, 0, 1, u64::MAX - 1, 1 << 63] {
             for _message in 0..400 {
                 share.note_message(wakeups, &past);
