@@ -96,6 +96,17 @@ frees_memory() {
     fi
 }
 
+# The library brings no other library into a program: each costs each start of a program.
+needs_libc_alone() {
+    LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$built/libm3sock.so /bin/true |
+        awk '{ print $1 }' | grep -v -e libm3sock -e '^libc\.' -e ld-linux -e vdso >"$work/error"
+    if [ -s "$work/error" ]; then
+        fail "libm3sock.so needs more than libc" "$work/error"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 one() {
     kind=$1
     case=$2
@@ -309,6 +320,7 @@ case $kinds in
 *unix*)
     suites
     frees_memory
+    needs_libc_alone
     ;;
 esac
 finish

@@ -4,6 +4,7 @@
 //!   abi/*    the exported functions, by family: each converts its pointers and calls m3ipc-shim
 //!   next     the C library's own functions, looked up before the program starts
 //!   start    the constructor
+//!   unwind   the unwinder, loaded at its first use
 //! ```
 //!
 //! All code behind the pointers is in `m3ipc-shim`, without unsafe code and with unit tests. A call
@@ -16,3 +17,4 @@
 mod abi;
 mod next;
 mod start;
+mod unwind;
