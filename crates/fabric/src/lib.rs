@@ -53,8 +53,8 @@ pub use outcome::{AnswerKind, Content, Failure, Outcome};
 pub use owners::{Admission, Backup, EndSign, Owners, OwnersError, SlotRange, generation_before};
 pub use packet::{
     CallEnd, CallKind, CopyOrder, Expected, Frame, Hello, Lane, MESSAGE_BODY_MAX_BYTES,
-    MalformedPacket, PACKET_MAX_BYTES, PIECED_MAX_BYTES, Packet, RefusalCode, SessionPair,
-    StreamKind, VERSIONS, decode, encode,
+    MalformedPacket, MessageHead, PACKET_MAX_BYTES, PIECED_MAX_BYTES, Packet, RefusalCode,
+    SessionPair, StreamKind, VERSIONS, decode, encode,
 };
 pub use registry::{
     BackupError, ClusterParameters, NodeEntry, Registry, RegistryError, VmCopy, VmEntry, VmLife,

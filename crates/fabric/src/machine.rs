@@ -448,9 +448,9 @@ impl Machine {
     /// A frame of a peer, in order and for the first time.
     fn frame(&mut self, node: NodeId, frame: Frame, body: &[u8]) -> Result<(), RuleBroken> {
         match frame {
-            Frame::Call { call, vm, from, to, kind, m_type, pieced } => {
+            Frame::Call { call, vm, from, to, kind, head, pieced } => {
                 let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));
-                self.call_arrived(node, call, (from, to), kind, (m_type, pieced), body)
+                self.call_arrived(node, call, (from, to), kind, (head, pieced), body)
             }
             Frame::Copy { call, vm, from, to, order } => {
                 let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));

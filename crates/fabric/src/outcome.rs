@@ -17,15 +17,18 @@ pub struct Content {
     pub m_type: i32,
     /// Its short payload.
     pub payload: [u8; PAYLOAD_BYTES],
-    /// Its long payload, of at most [`crate::LONG_MAX_BYTES`].
+    /// Its long payload, of at most [`crate::PIECED_MAX_BYTES`].
     pub long: Vec<u8>,
+    /// Whether the long payload is the content of a block: the receiver gets a block with it.
+    pub is_block: bool,
 }
 
 impl Content {
     /// A message with an empty payload.
     #[must_use]
     pub const fn new(m_type: i32) -> Self {
-        Self { m_type, payload: [0; PAYLOAD_BYTES], long: Vec::new() }
+        let long = Vec::new();
+        Self { m_type, payload: [0; PAYLOAD_BYTES], long, is_block: false }
     }
 
     /// Bytes that it takes in memory.

@@ -17,7 +17,7 @@ use crate::owners::SlotRange;
 use crate::settings::{LONG_MAX_BYTES, Limits};
 
 /// The oldest and the newest version of the protocol that this crate speaks.
-pub const VERSIONS: (u16, u16) = (2, 2);
+pub const VERSIONS: (u16, u16) = (3, 3);
 /// The longest payload of a message that crosses nodes, in bytes. One above [`LONG_MAX_BYTES`]
 /// travels in pieces.
 pub const PIECED_MAX_BYTES: usize = 256 << 20;
@@ -152,13 +152,22 @@ pub enum CallKind {
     Wakeup,
 }
 
+/// What a frame says of its message; the payload is the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageHead {
+    /// The type of the message.
+    pub m_type: i32,
+    /// Whether its long payload is the content of a block.
+    pub is_block: bool,
+}
+
 /// The end of a call, from the node of the receiver. Each call gets exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallEnd {
     /// The receiver has taken the message.
     Taken,
     /// The answer is the body.
-    Answered(AnswerKind, i32),
+    Answered(AnswerKind, MessageHead),
     /// The call is done, with 0 or a code of the contract.
     Done(i32),
     /// The receiver never gets the message.
@@ -166,7 +175,7 @@ pub enum CallEnd {
     /// The receiver has taken the request and does not answer.
     Delivered(Failure),
     /// The answer is the body and as many bytes in pieces.
-    AnsweredLong(AnswerKind, i32, u32),
+    AnsweredLong(AnswerKind, MessageHead, u32),
 }
 
 /// A stream of pieces that belongs to a call.
@@ -207,8 +216,8 @@ pub enum Frame {
         to: i32,
         /// Its kind.
         kind: CallKind,
-        /// The type of the message.
-        m_type: i32,
+        /// The message, without its payload.
+        head: MessageHead,
         /// Bytes of its payload that follow in pieces; 0: the body is the whole message.
         pieced: u32,
     },
@@ -409,8 +418,14 @@ pub(crate) fn body_of(content: &Content) -> Vec<u8> {
     [&content.payload[..], &content.long].concat()
 }
 
-/// The message with this type and body. The codec has checked the length.
-pub(crate) fn content_of(m_type: i32, body: &[u8]) -> Option<Content> {
+/// The head of a message.
+pub(crate) const fn head_of(content: &Content) -> MessageHead {
+    MessageHead { m_type: content.m_type, is_block: content.is_block }
+}
+
+/// The message with this head and body. The codec has checked the length.
+pub(crate) fn content_of(head: MessageHead, body: &[u8]) -> Option<Content> {
     let (payload, long) = body.split_first_chunk::<PAYLOAD_BYTES>()?;
-    Some(Content { m_type, payload: *payload, long: long.to_vec() })
+    let MessageHead { m_type, is_block } = head;
+    Some(Content { m_type, payload: *payload, long: long.to_vec(), is_block })
 }

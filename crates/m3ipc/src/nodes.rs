@@ -10,8 +10,10 @@
 //! ```
 
 use crate::control::{Control, IfAbsent, RequestLimit};
+pub use crate::endpoint::COPIED_MAX_BYTES;
 use crate::endpoint::{
-    self, Endpoint, Found, HeldMessages, PendingRequest, PendingSend, StandInLook, Withdrawal,
+    self, Beside, Copied, Endpoint, Found, HeldMessages, PendingRequest, PendingSend, StandInLook,
+    Withdrawal,
 };
 use crate::error::{Fail, NameError, NodeError, NotifyError, SendError, SendRecError};
 use crate::timeout::Timeout;
@@ -197,8 +199,10 @@ pub enum StandInEvent {
         is_request: bool,
         /// The message.
         message: Message,
-        /// Its payload.
+        /// Its payload, or the content of its block.
         bytes: Vec<u8>,
+        /// Whether it came with a block, which is freed at [`StandIn::taken`].
+        is_block: bool,
     },
     /// A notification for the remote endpoint.
     Notified {
@@ -214,8 +218,9 @@ pub enum StandInEvent {
 impl From<Found> for StandInEvent {
     fn from(found: Found) -> Self {
         match found {
-            Found::Message { from, is_request, message, bytes } => {
-                Self::Message { from, is_request, message, bytes }
+            Found::Message { from, is_request, message, copied } => {
+                let Copied { bytes, is_block, .. } = copied;
+                Self::Message { from, is_request, message, bytes, is_block }
             }
             Found::Notified { from, bits } => Self::Notified { from, bits },
             Found::GivenUp(from) => Self::GivenUp(from),
@@ -239,6 +244,8 @@ pub enum PostedEnd {
     Taken,
     /// The receiver has answered it.
     Answered(Message, Vec<u8>),
+    /// The receiver has answered it with a block of this content.
+    AnsweredByBlock(Message, Vec<u8>),
     /// The receiver has handed it to another server, for [`StandIn::relayed`] on the node of the
     /// sender.
     Relayed(Message, Vec<u8>),
@@ -416,10 +423,32 @@ impl StandIn {
         &mut self,
         sender: Address,
         message: &Message,
-        bytes: &[u8],
+        bytes: Vec<u8>,
+    ) -> Result<(), Code> {
+        self.answered_with(sender, message, &Beside::from(bytes))
+    }
+
+    /// The same for an answer with a block of this content: the sender gets a block of its own.
+    ///
+    /// # Errors
+    /// As [`answered`](Self::answered).
+    pub fn answered_by_block(
+        &mut self,
+        sender: Address,
+        message: &Message,
+        content: Vec<u8>,
+    ) -> Result<(), Code> {
+        self.answered_with(sender, message, &Beside::block(content))
+    }
+
+    fn answered_with(
+        &mut self,
+        sender: Address,
+        message: &Message,
+        beside: &Beside,
     ) -> Result<(), Code> {
         self.taken(sender);
-        let answered = self.endpoint.answer_held(&mut self.held, sender, message, bytes);
+        let answered = self.endpoint.answer_held(&mut self.held, sender, message, beside);
         answered.map(drop).map_err(|fail| fail.code)
     }
 
@@ -459,11 +488,35 @@ impl StandIn {
         message: &Message,
         bytes: Vec<u8>,
     ) -> Result<Posted, Code> {
+        self.post_with(to, is_request, message, Beside::from(bytes))
+    }
+
+    /// The same for a message with a block of this content: the receiver gets a block of its own.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn post_block(
+        &mut self,
+        to: Address,
+        is_request: bool,
+        message: &Message,
+        content: Vec<u8>,
+    ) -> Result<Posted, Code> {
+        self.post_with(to, is_request, message, Beside::block(content))
+    }
+
+    fn post_with(
+        &mut self,
+        to: Address,
+        is_request: bool,
+        message: &Message,
+        beside: Beside,
+    ) -> Result<Posted, Code> {
         if is_request {
-            let posted = self.endpoint.begin_request_long_bytes(to, message, bytes);
+            let posted = self.endpoint.begin_request_with(to, message, beside);
             posted.map(Posted::Request).map_err(|error: SendRecError| error.code())
         } else {
-            let posted = self.endpoint.begin_send(to, message, bytes);
+            let posted = self.endpoint.begin_send_with(to, message, beside);
             posted.map(Posted::Send).map_err(|error: SendError| error.code())
         }
     }
@@ -479,6 +532,9 @@ impl StandIn {
             Posted::Request(request) => match self.endpoint.poll_request_bytes(request) {
                 Ok(Some((answer, words))) if Endpoint::was_relayed(request) => {
                     Some(PostedEnd::Relayed(answer, words))
+                }
+                Ok(Some((answer, bytes))) if Endpoint::was_by_block(request) => {
+                    Some(PostedEnd::AnsweredByBlock(answer, bytes))
                 }
                 Ok(Some((answer, bytes))) => Some(PostedEnd::Answered(answer, bytes)),
                 Ok(None) => None,

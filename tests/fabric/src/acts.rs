@@ -5,7 +5,7 @@ use m3ipc_fabric::{
     AnswerKind, Call, CallKind, CallRefusal, Content, DeliveryId, EndpointId, NodeId,
 };
 
-use crate::ledger::payload_of;
+use crate::ledger::{is_block, payload_of};
 use crate::network::{Event, MS};
 use crate::node::{Offered, is_backed};
 use crate::shares::user_of;
@@ -16,6 +16,7 @@ pub fn content_of(number: u64) -> Content {
     let mut content = Content::new(7);
     content.payload[..8].copy_from_slice(&number.to_le_bytes());
     content.long = payload_of(number);
+    content.is_block = is_block(number);
     content
 }
 
@@ -162,6 +163,7 @@ impl World {
         let mut content = Content::new(8);
         content.payload[..8].copy_from_slice(&number.to_le_bytes());
         content.long = payload_of(number);
+        content.is_block = is_block(number);
         let clock_ns = self.clock_ns(id);
         let node = self.at(id);
         node.owed.remove(&delivery);

@@ -110,6 +110,7 @@ impl Ledger {
                 entry.deliveries == 1
                     && number_of(&content.payload) == number
                     && content.long == payload_of(number)
+                    && content.is_block == is_block(number)
             }
             Outcome::NotDelivered(_) => entry.deliveries == 0,
             Outcome::Delivered(_) => entry.kind == CallKind::Request && entry.deliveries == 1,
@@ -193,6 +194,11 @@ impl Ledger {
             None => Ok(()),
         }
     }
+}
+
+/// Whether a message and its answer bring a block.
+pub const fn is_block(number: u64) -> bool {
+    number.is_multiple_of(3)
 }
 
 /// The number that a message carries.

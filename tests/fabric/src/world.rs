@@ -8,7 +8,7 @@ use m3ipc_fabric::{
     Owners, Settings, SlotRange,
 };
 
-use crate::ledger::{Ledger, number_of, payload_of};
+use crate::ledger::{Ledger, is_block, number_of, payload_of};
 use crate::network::{Event, MS, Network, Pair, pair};
 use crate::node::{self, Node, Offered, SLOTS, VMS, is_backed};
 
@@ -347,7 +347,7 @@ impl World {
                     return Err(format!("{receiver:?} is dead and is offered a message"));
                 }
                 let number = number_of(&content.payload);
-                if content.long != payload_of(number) {
+                if content.long != payload_of(number) || content.is_block != is_block(number) {
                     return Err(format!("{number} has another payload: {content:?}"));
                 }
                 // A wakeup takes no slot of the link.

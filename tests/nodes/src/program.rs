@@ -194,6 +194,7 @@ fn serve(role: &str, mut endpoint: Endpoint) {
             let Ok((request, bytes)) = endpoint.receive_bytes(Source::Any, None) else { return };
             let _ = endpoint.reply_long(request.message.source, &request.message, &bytes);
         }
+        "blocks" => serve_blocks(endpoint),
         // Lends memory to the server at slot 10 for one request.
         "lender" => {
             let server = m3ipc::Address(10);
@@ -224,6 +225,46 @@ fn serve(role: &str, mut endpoint: Endpoint) {
         }
         // Takes nothing.
         _ => wait(),
+    }
+}
+
+/// Takes the block of each message, prints its length and its sum, and answers with both. The type
+/// of a request says what happens to its block.
+fn serve_blocks(mut endpoint: Endpoint) {
+    let mut kept = Vec::new();
+    loop {
+        let Ok(request) = endpoint.receive(Source::Any) else { return };
+        let block = endpoint.take_block().expect("the block is whole");
+        let bytes = block.as_ref().map(m3ipc::Block::to_vec);
+        let length = bytes.as_ref().map_or(-1, |bytes| i64::try_from(bytes.len()).expect("small"));
+        let sum = bytes.iter().flatten().map(|byte| i64::from(*byte)).sum();
+        println!("{length} {sum}");
+        let (from, mut answer) = (request.source, m3ipc::Message::new(0));
+        answer.set_long(0, length);
+        answer.set_long(1, sum);
+        match (request.m_type, block) {
+            // Comes back, with one added to each byte.
+            (1, Some(mut block)) => {
+                let added: Vec<u8> = bytes.iter().flatten().map(|it| it.wrapping_add(1)).collect();
+                block.copy_from(&added).expect("it may be written");
+                let _ = endpoint.reply_block(from, &answer, block);
+            }
+            (3, block) => {
+                kept.extend(block);
+                let _ = endpoint.reply(from, &answer);
+            }
+            (4, _) => {
+                kept.clear();
+                let _ = endpoint.reply(from, &answer);
+            }
+            (5, _) => {
+                let _ = endpoint.relay_message(from, m3ipc::Address(11), &m3ipc::Message::new(2));
+            }
+            (_, block) => {
+                drop(block);
+                let _ = endpoint.reply(from, &answer);
+            }
+        }
     }
 }
 

@@ -153,7 +153,7 @@ int m3_block_take(void **block, size_t *bytes);
  * Send, sendrec and reply with a block, which the receiver then owns.
  *
  * The time does not depend on the size of the block. If the call fails before the receiver has the
- * block, the caller still owns it.
+ * block, the caller still owns it. A receiver on another node gets a copy, as a block of its own.
  *
  *   dst         endpoint of the receiver
  *   m           message; m3_sendrec_block writes the answer here
@@ -165,6 +165,8 @@ int m3_block_take(void **block, size_t *bytes);
  *   EMOLPRIVILEGES    the receiver is not in the audience of the area
  *   EMOLBUSY          the block is shared and still read
  *   EMOLPERM          the caller only reads the block
+ *   EMOLMSGSIZE       the block has more than 256 MiB, and the receiver is on another node
+ *   EMOLNOPAYLOAD     the block could not be copied to another node
  * m3_send_block and m3_sendrec_block block; m3_reply_block never waits for its receiver.
  */
 int m3_send_block(int dst, m3_message *m, void *block);

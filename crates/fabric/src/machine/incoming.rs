@@ -19,7 +19,8 @@ use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
 use crate::ids::{CallId, DeliveryId, EndpointId, NodeId};
 use crate::outcome::{AnswerKind, Content, Failure};
-use crate::packet::{CallEnd, CallKind, Frame, PIECED_MAX_BYTES, StreamKind, body_of, content_of};
+use crate::packet::{CallEnd, CallKind, Frame, MessageHead, PIECED_MAX_BYTES, StreamKind};
+use crate::packet::{body_of, content_of, head_of};
 
 impl Machine {
     pub(super) fn call_arrived(
@@ -28,10 +29,10 @@ impl Machine {
         call: CallId,
         (from, to): (EndpointId, EndpointId),
         kind: CallKind,
-        (m_type, pieced): (i32, u32),
+        (head, pieced): (MessageHead, u32),
         body: &[u8],
     ) -> Result<(), RuleBroken> {
-        let content = content_of(m_type, body).ok_or(RuleBroken)?;
+        let content = content_of(head, body).ok_or(RuleBroken)?;
         self.is_of(node, from)?;
         let limits = self.own.settings.limits;
         let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;
@@ -242,7 +243,7 @@ impl Machine {
             self.answer_in_pieces(id, kind, content);
             return Ok(());
         }
-        let end = CallEnd::Answered(kind, content.m_type);
+        let end = CallEnd::Answered(kind, head_of(content));
         self.end_delivery(id, end, body_of(content));
         Ok(())
     }
@@ -260,7 +261,7 @@ impl Machine {
         let (node, call) = (delivery.node, delivery.call);
         // The caller has checked the length.
         let bytes = u32::try_from(content.long.len()).unwrap_or(u32::MAX);
-        let end = CallEnd::AnsweredLong(kind, content.m_type, bytes);
+        let end = CallEnd::AnsweredLong(kind, head_of(content), bytes);
         self.end_delivery(id, end, content.payload.to_vec());
         self.begin_stream(node, (call, StreamKind::Answer), content.long.clone());
     }

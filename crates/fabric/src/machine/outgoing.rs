@@ -239,11 +239,11 @@ impl Machine {
         let pair = (call.from, call.to);
         let outcome = match end {
             CallEnd::Taken if kind == CallKind::Send => Outcome::Taken,
-            CallEnd::Answered(answer, m_type) if kind == CallKind::Request => {
-                Outcome::Answered(answer, content_of(m_type, body).ok_or(RuleBroken)?)
+            CallEnd::Answered(answer, head) if kind == CallKind::Request => {
+                Outcome::Answered(answer, content_of(head, body).ok_or(RuleBroken)?)
             }
-            CallEnd::AnsweredLong(answer, m_type, bytes) if kind == CallKind::Request => {
-                let content = content_of(m_type, body).ok_or(RuleBroken)?;
+            CallEnd::AnsweredLong(answer, head, bytes) if kind == CallKind::Request => {
+                let content = content_of(head, body).ok_or(RuleBroken)?;
                 call.answer = Some((answer, content));
                 call.state = State::Answering;
                 let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;

@@ -1,10 +1,10 @@
 //! Rules of what travels in pieces: long payloads and copies.
 
-use super::tests::{FIRST, MS, PEER, actions, greet, hello, machine};
+use super::tests::{FIRST, HEAD, MS, PEER, actions, greet, hello, machine};
 use super::*;
-use crate::packet::{CallKind, CopyOrder, SessionPair, StreamKind, encode};
+use crate::packet::{CallEnd, CallKind, CopyOrder, MessageHead, SessionPair, StreamKind, encode};
 use crate::settings::LONG_MAX_BYTES;
-use crate::{Content, PIECED_MAX_BYTES};
+use crate::{AnswerKind, Content, PIECED_MAX_BYTES};
 use m3ipc_abi::Code;
 
 const SESSION: SessionPair = SessionPair { to: 1, from: 1 };
@@ -32,7 +32,7 @@ fn bulk(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
 
 fn long_call(call: u64, pieced: u32) -> Frame {
     let (call, kind) = (CallId(call), CallKind::Send);
-    Frame::Call { call, vm: 1, from: FROM, to: 3, kind, m_type: 1, pieced }
+    Frame::Call { call, vm: 1, from: FROM, to: 3, kind, head: HEAD, pieced }
 }
 
 /// A frame after that of [`up`].
@@ -215,4 +215,36 @@ fn a_long_message_that_has_not_left_is_not_delivered() {
     send_frame(&mut machine, 0, Frame::Took { call: CallId(9) }, &[]);
     let outcome = crate::Outcome::NotDelivered(Failure::Broke);
     assert!(actions(&mut machine).contains(&Action::Ended { call, outcome }));
+}
+
+#[test]
+fn a_block_is_a_long_payload_that_says_so() {
+    let head = MessageHead { is_block: true, ..HEAD };
+    // Both in one packet and in pieces.
+    for pieced in [0, 3] {
+        let mut machine = up();
+        let (call, kind) = (CallId(1), CallKind::Request);
+        let frame = Frame::Call { call, vm: 1, from: FROM, to: 3, kind, head, pieced };
+        let body = [[0; 40].as_slice(), &[1, 2, 3]].concat();
+        send_frame(&mut machine, 0, frame, &body[..if pieced > 0 { 40 } else { 43 }]);
+        if pieced > 0 {
+            let piece = Frame::Piece { call, stream: StreamKind::Call };
+            bulk(&mut machine, 0, piece, &[1, 2, 3]);
+        }
+        frames(&mut machine);
+        let delivered = actions(&mut machine).into_iter().find_map(|action| match action {
+            Action::Deliver { delivery, content, .. } => Some((delivery, content)),
+            _ => None,
+        });
+        let (delivery, content) = delivered.expect("it is whole");
+        assert!(content.is_block && content.long == [1, 2, 3]);
+        machine.taken(4 * MS, delivery);
+        let answer = Content { long: vec![4; 3], is_block: true, ..Content::new(1) };
+        machine.answer(4 * MS, delivery, AnswerKind::Reply, &answer).expect("it is awaited");
+        let is_block = |frame: &Frame| match frame {
+            Frame::End { end: CallEnd::Answered(_, head), .. } => head.is_block,
+            _ => false,
+        };
+        assert!(frames(&mut machine).iter().any(is_block));
+    }
 }

@@ -1,7 +1,9 @@
 //! Single rules of the machine; the simulation of `tests/fabric` has the promises.
 
 use super::*;
-use crate::packet::{CallEnd, CallKind, Hello, RefusalCode, SessionPair, VERSIONS, encode};
+use crate::packet::{
+    CallEnd, CallKind, Hello, MessageHead, RefusalCode, SessionPair, VERSIONS, encode,
+};
 use crate::{AnswerKind, Content, SlotRange};
 
 pub(super) const OWN: NodeId = NodeId(1);
@@ -9,6 +11,7 @@ pub(super) const PEER: NodeId = NodeId(2);
 pub(super) const FIRST: ConnectionId = ConnectionId(1);
 const SECOND: ConnectionId = ConnectionId(2);
 pub(super) const MS: u64 = 1_000_000;
+pub(super) const HEAD: MessageHead = MessageHead { m_type: 1, is_block: false };
 
 fn range(first: Slot) -> SlotRange {
     SlotRange::new(first, first + 99).expect("not empty")
@@ -78,7 +81,7 @@ fn endpoint(generation: i32) -> EndpointId {
 
 fn call_from(from: i32) -> Frame {
     let call = CallId(9);
-    Frame::Call { call, vm: 1, from, to: 3, kind: CallKind::Send, m_type: 1, pieced: 0 }
+    Frame::Call { call, vm: 1, from, to: 3, kind: CallKind::Send, head: HEAD, pieced: 0 }
 }
 
 #[test]
@@ -370,7 +373,7 @@ fn a_peer_that_acknowledges_no_ends_gets_no_further_calls() {
     send_frame(&mut machine, 0, bound(1), &[]);
     let nobody = |sequence| {
         let (call, from) = (CallId(sequence), Address::new(1, 103).0);
-        Frame::Call { call, vm: 1, from, to: 4, kind: CallKind::Send, m_type: 1, pieced: 0 }
+        Frame::Call { call, vm: 1, from, to: 4, kind: CallKind::Send, head: HEAD, pieced: 0 }
     };
     let most = u64::from(Settings::default().limits.calls);
     for sequence in 1..=most {
@@ -503,7 +506,7 @@ fn an_answer_does_not_pass_the_notification_before_it() {
         from: endpoint(1).address.0,
         to: 3,
         kind: CallKind::Request,
-        m_type: 1,
+        head: HEAD,
         pieced: 0,
     };
     send_frame(&mut machine, 1, call, &[0; 40]);

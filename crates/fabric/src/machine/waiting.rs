@@ -9,7 +9,7 @@ use super::action::{Action, CallRefusal};
 use super::delivery::Pair;
 use crate::faults::Fault;
 use crate::ids::{EndpointId, NodeId, VmId};
-use crate::packet::{Frame, Lane, StreamKind, body_of};
+use crate::packet::{Frame, Lane, StreamKind, body_of, head_of};
 
 impl Machine {
     /// Notifies a remote endpoint. The notification of a pair that waits already takes up the
@@ -137,7 +137,7 @@ impl Machine {
             from: call.from.address.0,
             to: call.to.0,
             kind: call.kind,
-            m_type: content.m_type,
+            head: head_of(&content),
             // The length was checked when the call was accepted.
             pieced: u32::try_from(long.len()).unwrap_or(u32::MAX),
         };

@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
+use super::payload::treatment;
 use crate::area::{AreaState, Block};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::Ordering;
@@ -70,6 +71,10 @@ impl Endpoint {
         let block = match accepted {
             Some(block) if name.is_some_and(|name| name.is_payload()) => {
                 return self.take_payload(index, arrival, block, buffer, is_whole);
+            }
+            // A stand-in takes no answer without its block. The daemon may give the area later.
+            Some(Err(fail)) if self.is_one_stand_in() && treatment(&fail).is_none() => {
+                return Err(fail);
             }
             Some(block) => block,
             None => Err(Code::PeerBroke.into()),

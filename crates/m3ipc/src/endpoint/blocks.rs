@@ -31,7 +31,8 @@ pub enum Hold {
 
 impl Endpoint {
     /// Sends a message with a block, which then belongs to the receiver. The time does not depend
-    /// on the size of the block.
+    /// on the size of the block. A receiver on another node gets a copy of at most 256 MiB, as a
+    /// block of its own, and the block here is freed.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -181,7 +182,7 @@ impl Endpoint {
 
     /// Sends a message with a block that the receiver may read. The sender keeps the block. It can
     /// write again after every reader has dropped the block: see
-    /// [`reclaim_block`](Self::reclaim_block).
+    /// [`reclaim_block`](Self::reclaim_block). A reader on another node gets a copy of its own.
     ///
     /// ```
     /// # let node = m3ipc::test::node();

@@ -101,6 +101,7 @@ pub(crate) use copy::{CopyNews, PartyCopy, PartyStep};
 pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
 pub use inheritance::Inheritance;
+pub(crate) use outgoing::Beside;
 pub use pending::PendingRequest;
 pub use pending_send::PendingSend;
 #[cfg(feature = "tokio")]
@@ -108,6 +109,8 @@ pub(crate) use questions::{NameWait, Question};
 pub use received::{Pulse, Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 pub(crate) use stand_in::{Found, HeldMessages, StandInLook};
+pub use stand_in_payload::COPIED_MAX_BYTES;
+pub(crate) use stand_in_payload::Copied;
 pub use timers::TimerId;
 pub use withdrawal::Withdrawal;
 

@@ -11,6 +11,29 @@ pub(super) struct Outgoing<'a> {
     pub(super) long: &'a [u8],
     /// The name of a block, in place of a long payload.
     pub(super) block: Option<&'a [u8; BLOCK_NAME_BYTES]>,
+    /// Whether the receiver gets a block of its own with these bytes, and no long payload.
+    pub(super) as_block: bool,
+}
+
+/// Bytes of another node that travel beside a message.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    bytes: Vec<u8>,
+    /// Whether they are the content of a block.
+    is_block: bool,
+}
+
+impl From<Vec<u8>> for Beside {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, is_block: false }
+    }
+}
+
+impl Beside {
+    /// The content of a block.
+    pub(crate) const fn block(bytes: Vec<u8>) -> Self {
+        Self { bytes, is_block: true }
+    }
 }
 
 impl<'a> Outgoing<'a> {
@@ -22,24 +45,32 @@ impl<'a> Outgoing<'a> {
             payload: &message.payload,
             long,
             block: None,
+            as_block: false,
         })
+    }
+
+    /// A message with these bytes beside it; `None` if they are more than [`LARGE_MAX_BYTES`].
+    pub(super) fn with(message: &'a Message, beside: &'a Beside) -> Option<Self> {
+        let as_block = beside.is_block;
+        Self::new(message, &beside.bytes).map(|outgoing| Self { as_block, ..outgoing })
     }
 
     /// A message without a payload beside it.
     #[inline]
     pub(super) fn short(message: &'a Message) -> Self {
-        Self { m_type: message.m_type, payload: &message.payload, long: &[], block: None }
+        let Message { m_type, payload, .. } = message;
+        Self { m_type: *m_type, payload, long: &[], block: None, as_block: false }
     }
 
     /// A message with the name of a block.
     pub(super) fn with_block(message: &'a Message, name: &'a [u8; BLOCK_NAME_BYTES]) -> Self {
-        Self { m_type: message.m_type, payload: &message.payload, long: &[], block: Some(name) }
+        Self { block: Some(name), ..Self::short(message) }
     }
 
-    /// Whether the long payload fits no link, so that it travels as a block.
+    /// Whether the bytes have to travel as a block: they fit no link, or become a block.
     #[inline]
     pub(super) fn is_large(self) -> bool {
-        self.long.len() > LONG_MAX_BYTES
+        self.long.len() > LONG_MAX_BYTES || self.as_block
     }
 
     /// The part that travels beside the message in the link.
@@ -61,7 +92,7 @@ impl<'a> Outgoing<'a> {
     where
         'a: 'b,
     {
-        Outgoing { long: &[], block: Some(name), ..self }
+        Outgoing { long: &[], block: Some(name), as_block: false, ..self }
     }
 
     /// Another message with the same long payload.

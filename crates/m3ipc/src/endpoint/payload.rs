@@ -16,6 +16,9 @@
 //! not repeated. The client's call ends at once with [`Code::AnswerLost`]; the code says that the
 //! server took the request. The endpoint remembers the payload of an answer until the client has
 //! decided. It then frees a refused payload and leaves its area: the next one gets a new area.
+//!
+//! The block of an endpoint of another node goes the same way: its receiver gets the copy as a
+//! block of its own.
 
 use super::Endpoint;
 use super::buffer::Buffer;
@@ -100,7 +103,7 @@ impl Endpoint {
         self.settle_answers();
         for _ in 0..REFUSALS_MAX {
             let limit = self.payloads.limit();
-            let name = self.put_in_block(to, outgoing.long, limit)?;
+            let name = self.put_in_block(to, outgoing, limit)?;
             self.payloads.take_refusal();
             let sent = send(self, outgoing.carrying(&name));
             // An answer keeps its payload until it is taken.
@@ -148,13 +151,13 @@ impl Endpoint {
     fn put_in_block(
         &mut self,
         to: Address,
-        long: &[u8],
+        outgoing: Outgoing<'_>,
         limit: DaemonLimit,
     ) -> Result<[u8; BLOCK_NAME_BYTES], Fail> {
         let limit = limit.begun();
         let mut conflicts = 0;
         loop {
-            match self.try_put_in_block(to, long, limit) {
+            match self.try_put_in_block(to, outgoing, limit) {
                 Err(fail) if is_area_lost(&fail) && !limit.has_passed() => {
                     self.forget_pair_area(to);
                 }
@@ -170,9 +173,10 @@ impl Endpoint {
     fn try_put_in_block(
         &mut self,
         to: Address,
-        long: &[u8],
+        outgoing: Outgoing<'_>,
         limit: DaemonLimit,
     ) -> Result<[u8; BLOCK_NAME_BYTES], Fail> {
+        let Outgoing { long, as_block, .. } = outgoing;
         let length = long.len() as u64;
         let area = self.pair_area(to, length, limit)?;
         let mut block = self.allocate_in(&area, length, 64, BlockLifetime::Short, limit)?;
@@ -180,7 +184,7 @@ impl Endpoint {
         self.copies.payload_copied(long.len());
         let there = self.member_index(&area, to, limit)?;
         let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
-        name.payload = true;
+        name.payload = !as_block;
         self.payloads.begin_transit(LargePayload { area, name });
         Ok(name.encode())
     }

@@ -6,7 +6,7 @@ use super::Endpoint;
 use super::buffer::Buffer;
 use super::claims::{Claim, ClaimState, PostedRequest};
 use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
-use super::outgoing::Outgoing;
+use super::outgoing::{Beside, Outgoing};
 use super::payload::REFUSALS_MAX;
 use super::request_end::{RequestEnd, payload_of_relay, words_of_relay};
 use super::stamps::Moment;
@@ -29,8 +29,10 @@ pub struct PendingRequest {
     /// A request, or a message whose take ends it.
     kind: MessageKind,
     message: Message,
-    bytes: Vec<u8>,
+    beside: Beside,
     answer: Vec<u8>,
+    /// Whether the answer came with a block, whose content is in `answer`.
+    pub(super) is_by_block: bool,
     refusals: u32,
     /// The code of a peer that is dead before the request is posted.
     dead: Code,
@@ -80,7 +82,7 @@ impl Endpoint {
         to: Address,
         message: &Message,
     ) -> Result<PendingRequest, SendRecError> {
-        self.begin(MessageKind::Request, to, *message, Vec::new(), NO_WAIT_NS)
+        self.begin(MessageKind::Request, to, *message, Vec::new().into(), NO_WAIT_NS)
             .map_err(|fail| SendRecError::of(fail, to))
     }
 
@@ -137,7 +139,7 @@ impl Endpoint {
         if bytes.len() > m3ipc_abi::LARGE_MAX_BYTES {
             return Err(SendRecError::too_long(bytes.len()));
         }
-        self.begin(MessageKind::Request, to, message, bytes, give_ns)
+        self.begin(MessageKind::Request, to, message, bytes.into(), give_ns)
             .map_err(|fail| SendRecError::of(fail, to))
     }
 
@@ -146,7 +148,7 @@ impl Endpoint {
         kind: MessageKind,
         to: Address,
         message: Message,
-        bytes: Vec<u8>,
+        beside: Beside,
         give_ns: u64,
     ) -> Result<PendingRequest, Fail> {
         let is_send = kind == MessageKind::Send;
@@ -154,9 +156,18 @@ impl Endpoint {
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
         let claim = self.claims.claim(to)?;
         let dead = if is_send { Code::DstDied } else { Code::DeadSrcDst };
-        let (answer, refusals, is_relayed) = (Vec::new(), 0, false);
-        let mut pending =
-            PendingRequest { to, kind, message, bytes, answer, refusals, dead, is_relayed, claim };
+        let mut pending = PendingRequest {
+            to,
+            kind,
+            message,
+            beside,
+            answer: Vec::new(),
+            is_by_block: false,
+            refusals: 0,
+            dead,
+            is_relayed: false,
+            claim,
+        };
         if let Err(fail) = self.advance_request(&mut pending, give_ns) {
             self.end_claim(pending.to, &pending.claim);
             return Err(fail);
@@ -190,7 +201,7 @@ impl Endpoint {
     }
 
     fn post_pending(&mut self, index: u32, pending: &mut PendingRequest) -> Result<(), Fail> {
-        let outgoing = Outgoing::new(&pending.message, &pending.bytes);
+        let outgoing = Outgoing::with(&pending.message, &pending.beside);
         let outgoing = outgoing.ok_or(Fail::from(Code::MsgSize))?;
         let kind = pending.kind;
         let is_send = kind == MessageKind::Send;
@@ -340,8 +351,10 @@ impl Endpoint {
     ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
         // The server has taken the request and its payload.
         self.end_posted(&pending.claim);
+        let is_by_block = matches!(end, RequestEnd::ByBlock(..));
         let (next, replacement) = match end {
-            RequestEnd::Answered(message, bytes) => {
+            RequestEnd::Answered(message, bytes) | RequestEnd::ByBlock(message, bytes) => {
+                pending.is_by_block = is_by_block;
                 let mut answer = std::mem::take(&mut pending.answer);
                 answer.truncate(bytes);
                 return Ok(Some((message, answer)));

@@ -21,7 +21,7 @@ use m3ipc_link::MessageKind;
 /// `RequestPending`. The example is at [`Endpoint::begin_send`].
 #[derive(Debug)]
 #[must_use = "a drop withdraws the message; finish it with poll_send"]
-pub struct PendingSend(PendingRequest);
+pub struct PendingSend(pub(super) PendingRequest);
 
 impl PendingSend {
     /// The request without an answer that it is.
@@ -74,7 +74,7 @@ impl Endpoint {
         if bytes.len() > LARGE_MAX_BYTES {
             return Err(SendError::too_long(bytes.len()));
         }
-        self.begin(MessageKind::Send, to, *message, bytes, give_ns)
+        self.begin(MessageKind::Send, to, *message, bytes.into(), give_ns)
             .map(PendingSend)
             .map_err(|fail| SendError::of(fail, to))
     }

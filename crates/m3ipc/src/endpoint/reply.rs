@@ -199,7 +199,8 @@ impl Endpoint {
         let index = self.contact_client(client)?;
         self.peers.get(index).admit_party(MessageKind::Relay, Code::DstDied)?;
         let payload = payload_of_relay(to);
-        let outgoing = Outgoing { m_type: 0, payload: &payload, long: said, block: None };
+        let message = Message { payload, ..Message::new(0) };
+        let outgoing = Outgoing { long: said, ..Outgoing::short(&message) };
         match self.answer(index, MessageKind::Relay, outgoing)? {
             AnswerOutcome::Posted => Ok(()),
             AnswerOutcome::NotAwaited => Err(Code::ProcSts.into()),

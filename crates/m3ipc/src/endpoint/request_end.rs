@@ -7,6 +7,8 @@ use m3ipc_abi::{Address, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
 pub(super) enum RequestEnd {
     /// An answer, and the length of its payload.
     Answered(Message, usize),
+    /// The same with a block, whose bytes a stand-in has copied in place of a payload.
+    ByBlock(Message, usize),
     /// A relay: the server to ask instead, and the message in place of the request, if any.
     Relayed(Address, Option<Message>),
 }

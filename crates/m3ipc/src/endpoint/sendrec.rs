@@ -284,7 +284,9 @@ impl Endpoint {
                     self.peers.get(index).check(Code::DstDied)?;
                 }
                 Err(stop) => return Err(stop.into()),
-                Ok(RequestEnd::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
+                Ok(RequestEnd::Answered(message, bytes) | RequestEnd::ByBlock(message, bytes)) => {
+                    return Ok((message, bytes));
+                }
                 // The request goes on in the name of its client.
                 Ok(RequestEnd::Relayed(next, other)) => {
                     self.payloads.set_taken(true);
@@ -420,7 +422,12 @@ impl Endpoint {
                     MessageKind::Reply => self.take_untimed(index, arrival, buffer)?,
                     _ => self.take(index, arrival, buffer)?,
                 };
-                Ok(incoming.map(|incoming| self.answered(index, &incoming)))
+                match incoming {
+                    Some(it) if it.has_block && self.is_one_stand_in() => {
+                        self.copy_block_of_answer(index, &it, buffer).map(Some)
+                    }
+                    other => Ok(other.map(|incoming| self.answered(index, &incoming))),
+                }
             }
             None => Ok(None),
         }
@@ -481,10 +488,14 @@ impl Endpoint {
     }
 
     #[inline]
-    fn answered(&self, index: u32, incoming: &TakenMessage) -> RequestEnd {
+    pub(super) fn answered(&self, index: u32, incoming: &TakenMessage) -> RequestEnd {
+        RequestEnd::Answered(self.message_of(index, incoming), incoming.long_bytes)
+    }
+
+    #[inline]
+    pub(super) fn message_of(&self, index: u32, incoming: &TakenMessage) -> Message {
         let source = self.peers.get(index).address();
-        let message = Message { source, m_type: incoming.m_type, payload: incoming.payload };
-        RequestEnd::Answered(message, incoming.long_bytes)
+        Message { source, m_type: incoming.m_type, payload: incoming.payload }
     }
 
     /// Waits for a message of a peer that took the request as an answer.

@@ -70,7 +70,9 @@ impl Endpoint {
             return None;
         }
         match self.take_answer(index, posted, &mut Buffer::none()) {
-            Ok(Some(RequestEnd::Answered(message, _))) => Some(message),
+            Ok(Some(RequestEnd::Answered(message, _) | RequestEnd::ByBlock(message, _))) => {
+                Some(message)
+            }
             Ok(_) => None,
             Err(_) => {
                 self.refuse_answer(index, posted);

@@ -5,12 +5,16 @@
 
 use super::Endpoint;
 use super::claims::ClaimState;
-use super::outgoing::Outgoing;
+use super::daemon_limit::NO_WAIT_NS;
+use super::outgoing::{Beside, Outgoing};
 use super::pending::PendingRequest;
+use super::pending_send::PendingSend;
 use super::stamps::Moment;
+use super::stand_in_payload::Copied;
 use super::withdrawal::Withdrawal;
-use crate::error::Fail;
+use crate::error::{Fail, SendError, SendRecError};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
+use m3ipc_area::ClaimedBlockName;
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageFate, MessageKind, SlotState};
 use m3ipc_wire::{NodesRequest, Request};
@@ -20,7 +24,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A message, which is held now.
-    Message { from: Address, is_request: bool, message: Message, bytes: Vec<u8> },
+    Message { from: Address, is_request: bool, message: Message, copied: Copied },
     /// A notification.
     Notified { from: Address, bits: u64 },
     /// The sender of a held message wants it back, or the requester of a taken one gave it up.
@@ -43,6 +47,8 @@ struct HeldMessage {
     is_given_up: bool,
     /// Whether a block came with it.
     has_block: bool,
+    /// The block that its receiver gets a copy of: it is the sender's until the take.
+    given: Option<ClaimedBlockName>,
 }
 
 /// The messages that a stand-in has and has not ended, by sender.
@@ -229,22 +235,24 @@ impl Endpoint {
     ) -> Option<Found> {
         self.trace.stamp(Moment::Found);
         let has_block = self.peers.get(index).link().has_incoming_block();
-        let (taken, bytes) = if has_block {
+        let (taken, copied) = if has_block {
             self.hold_with_block(index, from, arrival)?
         } else {
-            self.conversation(index).on_link(|link| link.hold(arrival)).ok().flatten()?
+            let taken = self.conversation(index).on_link(|link| link.hold(arrival)).ok();
+            let (taken, bytes) = taken.flatten()?;
+            (taken, Copied { bytes, ..Copied::default() })
         };
-        let (state, is_taken, is_given_up) = (arrival.state, false, false);
-        let held_now = HeldMessage { state, is_taken, is_given_up, has_block };
+        let (state, is_taken, is_given_up, given) = (arrival.state, false, false, copied.given);
+        let held_now = HeldMessage { state, is_taken, is_given_up, has_block, given };
         held.0.insert(from.0, held_now);
         // A call of a trace ends its first part here; the wire and the other node follow.
-        self.trace.took(from, arrival, taken.m_type, bytes.len());
+        self.trace.took(from, arrival, taken.m_type, copied.bytes.len());
         self.trace.done();
         Some(Found::Message {
             from,
             is_request: taken.kind == MessageKind::Request,
             message: Message { source: from, m_type: taken.m_type, payload: taken.payload },
-            bytes,
+            copied,
         })
     }
 
@@ -255,6 +263,10 @@ impl Endpoint {
             return;
         }
         let is_request = message.state.kind() == MessageKind::Request;
+        // Before the take, while the sender waits: after it the sender may end.
+        if let Some(name) = message.given {
+            self.free_given(sender, &name);
+        }
         self.conversation(index).publish(|talk| {
             talk.link().take_held(message.state);
             ((), if is_request { EndsWait::None } else { EndsWait::OnThisLink })
@@ -298,13 +310,13 @@ impl Endpoint {
         held: &mut HeldMessages,
         sender: Address,
         message: &Message,
-        bytes: &[u8],
+        beside: &Beside,
     ) -> Result<bool, Fail> {
         let Some((index, _)) = self.find_held(held, sender) else { return Ok(false) };
         self.trace.stamp(Moment::Begun);
-        let outgoing = Outgoing::new(message, bytes).ok_or(Fail::from(Code::MsgSize))?;
+        let outgoing = Outgoing::with(message, beside).ok_or(Fail::from(Code::MsgSize))?;
         let is_posted = if outgoing.is_large() {
-            self.reply_long(sender, message, bytes).map_err(|error| Fail::from(error.code()))?;
+            self.reply_outgoing(sender, outgoing)?;
             true
         } else {
             self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted
@@ -336,6 +348,34 @@ impl Endpoint {
     /// [`relay_held`](Self::relay_held) on the node of the sender.
     pub(crate) fn was_relayed(pending: &PendingRequest) -> bool {
         pending.is_relayed
+    }
+
+    /// Whether a pending request has ended with a block, whose content a poll gave.
+    pub(crate) fn was_by_block(pending: &PendingRequest) -> bool {
+        pending.is_by_block
+    }
+
+    /// Begins a request with what came from another node beside it.
+    pub(crate) fn begin_request_with(
+        &mut self,
+        to: Address,
+        message: &Message,
+        beside: Beside,
+    ) -> Result<PendingRequest, SendRecError> {
+        self.begin(MessageKind::Request, to, *message, beside, NO_WAIT_NS)
+            .map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    /// The same for a message without an answer.
+    pub(crate) fn begin_send_with(
+        &mut self,
+        to: Address,
+        message: &Message,
+        beside: Beside,
+    ) -> Result<PendingSend, SendError> {
+        self.begin(MessageKind::Send, to, *message, beside, NO_WAIT_NS)
+            .map(PendingSend)
+            .map_err(|fail| SendError::of(fail, to))
     }
 
     /// Gives a pending request up. `true` if the receiver never takes it.

@@ -1,21 +1,43 @@
-//! The large payload of a message for another node: a stand-in accepts its block, copies the bytes
-//! and holds the message.
+//! Blocks for another node, and large payloads, which travel as blocks: a stand-in copies their
+//! bytes and holds the message.
 //!
-//! The bytes are copied before the message is held. So a message that comes back has lost nothing:
-//! its sender has the payload itself.
+//! | what came | its block | when the message comes back |
+//! |---|---|---|
+//! | a large payload | accepted and freed at once | the sender has the payload itself |
+//! | a block that changes owner | copied; accepted and freed at the take | the sender's still |
+//! | a shared block | read, and left at once | its sender shares it with nobody |
+//!
+//! The bytes are copied before the message is held. Between the copy and the take, the block is
+//! given and not accepted. So its giver gets it back also from a proxy that was killed.
 
 use super::Endpoint;
+use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::payload::treatment;
+use super::request_end::RequestEnd;
 use crate::area::Block;
 use crate::error::Fail;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code, LARGE_MAX_BYTES};
+use m3ipc_abi::{Address, Code};
 use m3ipc_area::ClaimedBlockName;
+use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Arrival, SlotRefusal, TakenMessage};
 
+/// The longest payload, and the longest content of a block, that a stand-in copies.
+pub const COPIED_MAX_BYTES: usize = 256 << 20;
+
+/// What a stand-in has copied beside a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether the bytes are the content of a block.
+    pub(crate) is_block: bool,
+    /// The block that is to be freed at the take.
+    pub(super) given: Option<ClaimedBlockName>,
+}
+
 impl Endpoint {
-    /// Holds a message that brings a block: the message and the bytes. `None` if it was refused,
+    /// Holds a message that brings a block: the message and the bytes. `None` if it was given back,
     /// withdrawn, or has to wait for the daemon.
     #[cold]
     pub(super) fn hold_with_block(
@@ -23,17 +45,23 @@ impl Endpoint {
         index: u32,
         from: Address,
         arrival: Arrival,
-    ) -> Option<(TakenMessage, Vec<u8>)> {
+    ) -> Option<(TakenMessage, Copied)> {
         let brought = self.peers.get(index).link().incoming_block_name();
-        let name = ClaimedBlockName::decode(&brought);
-        let accepted = match name {
-            Some(name) if name.is_payload() => self.accept_payload(from, &name),
-            // Other blocks stay on their node.
-            Some(_) => Err(Code::NoPayload.into()),
-            None => Err(Code::PeerBroke.into()),
+        let Some(name) = ClaimedBlockName::decode(&brought) else {
+            self.conversation(index).refuse(arrival, SlotRefusal::Retry);
+            self.ring_again();
+            return None;
         };
-        let block = match accepted {
+        if !name.is_payload() {
+            return self.hold_with_own_block(index, from, arrival, &name);
+        }
+        let block = match self.accept_to_copy(from, &name) {
             Ok(block) => block,
+            Err(fail) if fail.code == Code::MsgSize => {
+                let _ = self.conversation(index).link().hold_with_block(arrival)?;
+                self.give_back_at_once(index, arrival, Code::MsgSize);
+                return None;
+            }
             Err(fail) => {
                 if let Some(refusal) = treatment(&fail) {
                     self.conversation(index).refuse(arrival, refusal);
@@ -56,7 +84,7 @@ impl Endpoint {
                 if self.is_pair_with(block.state(), from) && block.state().is_internal() {
                     self.areas.suggest_pair_area(from, block.area());
                 }
-                Some((message, bytes))
+                Some((message, Copied { bytes, ..Copied::default() }))
             }
             None => {
                 block.refuse();
@@ -65,13 +93,90 @@ impl Endpoint {
         }
     }
 
-    fn accept_payload(&mut self, from: Address, name: &ClaimedBlockName) -> Result<Block, Fail> {
+    /// The same for a block of the program. Only large payloads may be refused: a message whose
+    /// block cannot be copied is held, and given back at once.
+    fn hold_with_own_block(
+        &mut self,
+        index: u32,
+        from: Address,
+        arrival: Arrival,
+        name: &ClaimedBlockName,
+    ) -> Option<(TakenMessage, Copied)> {
+        let copied = match self.accept_to_copy(from, name) {
+            Ok(block) => {
+                let bytes = block.to_vec();
+                let is_whole = bytes.len() == block.len();
+                // Until the take it is the giver's to take back.
+                block.refuse();
+                is_whole.then_some(bytes).ok_or(Code::NoPayload)
+            }
+            Err(fail) if treatment(&fail).is_none() => return None,
+            Err(fail) if fail.code == Code::MsgSize => Err(Code::MsgSize),
+            Err(_) => Err(Code::NoPayload),
+        };
+        let message = self.conversation(index).link().hold_with_block(arrival)?;
+        match copied {
+            Ok(bytes) => {
+                self.copies.payload_copied(bytes.len());
+                let given = (!name.is_shared()).then_some(*name);
+                Some((message, Copied { bytes, is_block: true, given }))
+            }
+            Err(code) => {
+                self.give_back_at_once(index, arrival, code);
+                None
+            }
+        }
+    }
+
+    /// Ends a message that is held since just now.
+    fn give_back_at_once(&mut self, index: u32, arrival: Arrival, code: Code) {
+        self.conversation(index).publish(|talk| {
+            talk.link().give_back(arrival.state, code);
+            ((), EndsWait::OnThisLink)
+        });
+        self.ring_again();
+    }
+
+    fn accept_to_copy(&mut self, from: Address, name: &ClaimedBlockName) -> Result<Block, Fail> {
         let limit = DaemonLimit::of(Timeout::NoWait.deadline());
         let block = self.accept_block(from, name, limit)?;
-        if block.len() > LARGE_MAX_BYTES {
+        if block.len() > COPIED_MAX_BYTES {
             block.refuse();
-            return Err(Fail::from(Code::NoPayload));
+            return Err(Fail::from(Code::MsgSize));
         }
         Ok(block)
+    }
+
+    /// Frees the block of a message that its receiver has taken. A giver that gave the message up
+    /// without knowing its end may have the block again.
+    #[cold]
+    pub(super) fn free_given(&mut self, from: Address, name: &ClaimedBlockName) {
+        if self.areas.get(name.area()).is_some() {
+            let limit = DaemonLimit::of(Timeout::NoWait.deadline());
+            drop(self.accept_block(from, name, limit));
+        }
+    }
+
+    /// Copies the block of an answer that was taken just now, and frees the block.
+    ///
+    /// # Errors
+    /// -505: the block could not be accepted, or is too long.
+    #[cold]
+    pub(super) fn copy_block_of_answer(
+        &mut self,
+        index: u32,
+        incoming: &TakenMessage,
+        buffer: &mut Buffer<'_>,
+    ) -> Result<RequestEnd, Fail> {
+        let Some(brought) = self.areas.take_incoming() else {
+            // It was a large payload.
+            return Ok(self.answered(index, incoming));
+        };
+        let message = self.message_of(index, incoming);
+        let block = brought.ok().filter(|block| block.len() <= COPIED_MAX_BYTES);
+        let copied = block.filter(|block| buffer.copy_block(block) == block.len());
+        let Some(block) = copied else { return Err(Code::AnswerLost.into()) };
+        self.copies.payload_copied(block.len());
+        Ok(RequestEnd::ByBlock(message, block.len()))
     }
 }

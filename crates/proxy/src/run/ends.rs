@@ -1,11 +1,13 @@
 //! Messages of remote endpoints, and how they have ended on this node.
 
 use super::network::Clock;
-use m3ipc::nodes::PostedEnd;
+use m3ipc::nodes::{COPIED_MAX_BYTES, PostedEnd};
 use m3ipc::{Address, Code, Message};
 use m3ipc_fabric::{
     AnswerKind, CallKind, Content, DeliveryId, EndpointId, Failure, Machine, PIECED_MAX_BYTES,
 };
+
+const _: () = assert!(COPIED_MAX_BYTES == PIECED_MAX_BYTES);
 
 /// A message of a remote endpoint for the local side.
 pub struct Parcel {
@@ -29,18 +31,19 @@ pub fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: Pos
         PostedEnd::Relayed(message, words) => {
             machine.taken(now_ns, number);
             let Message { m_type, payload, .. } = message;
-            let content = Content { m_type, payload, long: words };
+            let content = Content { m_type, payload, long: words, is_block: false };
             let _ = machine.answer(now_ns, number, AnswerKind::Relay, &content);
         }
         PostedEnd::Answered(message, long) => {
+            answer(machine, now_ns, number, (message, long, false))
+        }
+        PostedEnd::AnsweredByBlock(message, long) => {
+            answer(machine, now_ns, number, (message, long, true));
+        }
+        // Its block could not be had.
+        PostedEnd::Failed(Code::AnswerLost) => {
             machine.taken(now_ns, number);
-            if long.len() > PIECED_MAX_BYTES {
-                return machine.unanswered(now_ns, number, Failure::TooLong);
-            }
-            let Message { m_type, payload, .. } = message;
-            let content = Content { m_type, payload, long };
-            // The requester may have given up meanwhile.
-            let _ = machine.answer(now_ns, number, AnswerKind::Reply, &content);
+            machine.unanswered(now_ns, number, Failure::TooLong);
         }
         // The end of the receiver follows, and ends the call.
         PostedEnd::Failed(Code::SrcDied) => machine.taken(now_ns, number),
@@ -52,6 +55,22 @@ pub fn report(machine: &mut Machine, clock: &Clock, number: DeliveryId, end: Pos
     }
 }
 
+fn answer(
+    machine: &mut Machine,
+    now_ns: u64,
+    number: DeliveryId,
+    (message, long, is_block): (Message, Vec<u8>, bool),
+) {
+    machine.taken(now_ns, number);
+    if long.len() > PIECED_MAX_BYTES {
+        return machine.unanswered(now_ns, number, Failure::TooLong);
+    }
+    let Message { m_type, payload, .. } = message;
+    let content = Content { m_type, payload, long, is_block };
+    // The requester may have given up meanwhile.
+    let _ = machine.answer(now_ns, number, AnswerKind::Reply, &content);
+}
+
 /// What a code of the own node means for the caller on the other one.
 pub fn failure_of(code: Code) -> Failure {
     match code {
@@ -61,7 +80,7 @@ pub fn failure_of(code: Code) -> Failure {
         Code::Locked => Failure::Locked,
         Code::Migrate => Failure::Moved,
         Code::PeerBroke => Failure::Broke,
-        Code::NoMem | Code::Again | Code::NoPayload => Failure::Overload,
+        Code::NoMem | Code::AllocMem | Code::Again | Code::NoPayload => Failure::Overload,
         _ => Failure::State,
     }
 }

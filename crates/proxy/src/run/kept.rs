@@ -1,7 +1,7 @@
-//! Held messages with a large payload for which the machine has no room.
+//! Held messages with a large payload or a block for which the machine has no room.
 //!
-//! Such a message cannot go back into its slot: its block was accepted. So it waits here. Its
-//! stand-in takes no other message meanwhile.
+//! Such a message does not go back into its slot: its bytes have been copied, and the block of a
+//! payload was accepted. So it waits here. Its stand-in takes no other message meanwhile.
 
 use m3ipc::Address;
 use m3ipc_fabric::{Call, CallId, CallRefusal, EndpointId, Machine};

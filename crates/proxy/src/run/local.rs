@@ -330,10 +330,10 @@ impl Local {
         clock: &Clock,
     ) -> Result<(), NodeError> {
         match event {
-            StandInEvent::Message { from, is_request, message, bytes } => {
+            StandInEvent::Message { from, is_request, message, bytes, is_block } => {
                 let kind = if is_request { CallKind::Request } else { CallKind::Send };
                 let Message { m_type, payload, .. } = message;
-                let content = Content { m_type, payload, long: bytes };
+                let content = Content { m_type, payload, long: bytes, is_block };
                 let sender = EndpointId::new(id.vm, from);
                 let user = self.stand_ins.get(&id).and_then(|it| it.stand_in.user_of(from));
                 let (to, limit_ns) = (id.address, None);
@@ -345,7 +345,7 @@ impl Local {
                     called = machine.call(clock.now_ns(), call.clone());
                 }
                 if matches!(called, Err(CallRefusal::Full(_) | CallRefusal::Share(_)))
-                    && call.content.long.len() > m3ipc::LONG_MAX_BYTES
+                    && (is_block || call.content.long.len() > m3ipc::LONG_MAX_BYTES)
                     && let Some(entry) = self.stand_ins.get_mut(&id)
                 {
                     // The share of one user holds up no other one.
@@ -431,10 +431,15 @@ impl Local {
         if own_is_higher && entry.stand_in.holds_from(to) {
             return machine.refused(clock.now_ns(), number, Failure::Locked);
         }
-        let Content { m_type, payload, long } = parcel.content;
+        let Content { m_type, payload, long, is_block } = parcel.content;
         let message = Message { payload, ..Message::new(m_type) };
         entry.attend(self.is_silent);
-        match entry.stand_in.post(to, kind == CallKind::Request, &message, long) {
+        let is_request = kind == CallKind::Request;
+        let posted = match is_block {
+            true => entry.stand_in.post_block(to, is_request, &message, long),
+            false => entry.stand_in.post(to, is_request, &message, long),
+        };
+        match posted {
             Ok(posted) => {
                 entry.deliveries.insert(number, Delivery { to, posted, told: false });
                 self.deliveries.insert(number, from);

@@ -41,10 +41,13 @@ impl Local {
         match outcome {
             Outcome::Taken | Outcome::Done(_) => stand_in.taken(sender),
             Outcome::Answered(kind, content) => {
-                let Content { m_type, payload, long } = content;
+                let Content { m_type, payload, long, is_block } = content;
                 let message = Message { payload, ..Message::new(m_type) };
                 let answered = match kind {
-                    AnswerKind::Reply => stand_in.answered(sender, &message, &long),
+                    AnswerKind::Reply if is_block => {
+                        stand_in.answered_by_block(sender, &message, long)
+                    }
+                    AnswerKind::Reply => stand_in.answered(sender, &message, long),
                     AnswerKind::Relay => stand_in.relayed(sender, &message, &long),
                 };
                 if let Err(code) = answered {
