@@ -63,8 +63,8 @@ pub use liveness_lock::{
 };
 pub use mapping::Mapping;
 pub use memfd::{
-    create_memory, create_sealable_memory, create_sparse, is_sealed_against_writing, memory_bytes,
-    memory_id, next_page, release_memory, reserve_memory, seal_against_new_writers,
+    copy_memory, create_memory, create_sealable_memory, create_sparse, is_sealed_against_writing,
+    memory_bytes, memory_id, next_page, release_memory, reserve_memory, seal_against_new_writers,
     seal_against_writing, seal_seals, seal_size,
 };
 pub use memory_ranges::{MemoryRange, memory_ranges};

@@ -192,6 +192,30 @@ pub fn memory_bytes(memory: impl AsFd) -> Result<u64, Errno> {
     crate::miri_memory::find(memory).map(|(_, bytes)| bytes as u64)
 }
 
+/// Copies a range of memory, which may be shorter if the memory ends before. Pages that nobody has
+/// written read as zeros, and stay without memory.
+///
+/// # Errors
+/// `NOMEM` if there is no memory for the copy, and those of pread(2).
+pub fn copy_memory(memory: impl AsFd, range: core::ops::Range<u64>) -> Result<Vec<u8>, Errno> {
+    let length = range.end.saturating_sub(range.start);
+    let length = usize::try_from(length).map_err(|_too_long| Errno::NOMEM)?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_no_memory| Errno::NOMEM)?;
+    bytes.resize(length, 0);
+    let mut done = 0;
+    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(&memory, rest, range.start.saturating_add(done as u64)) {
+            Ok(0) => break,
+            Ok(more) => done += more,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    bytes.truncate(done);
+    Ok(bytes)
+}
+
 /// The number that identifies this memory on the machine: its inode number.
 ///
 /// # Errors
@@ -212,6 +236,14 @@ mod tests {
         let page = create_sealable_memory("m3-test", 4096).unwrap();
         seal_against_new_writers(&page).unwrap();
         assert_eq!(seal_against_writing(&page), Err(Errno::PERM));
+    }
+
+    #[test]
+    fn a_copy_of_memory_gives_no_pages_to_it() {
+        let memory = create_sparse("m3-test", 64 * 1024, false).unwrap();
+        assert_eq!(copy_memory(&memory, 4096..12_288), Ok(vec![0; 8192]));
+        assert_eq!(next_page(&memory, 0), Ok(None));
+        assert_eq!(copy_memory(&memory, 60 * 1024..100 * 1024), Ok(vec![0; 4096]));
     }
 
     #[test]

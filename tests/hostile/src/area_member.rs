@@ -3,6 +3,10 @@
 //!
 //! The type of each message says what is wrong with its block: see [`acts`].
 
+mod against_stand_in;
+
+pub use against_stand_in::attack as attack_stand_in;
+
 use crate::round::vm_id;
 use m3ipc_abi::Address;
 use m3ipc_area::{
@@ -112,6 +116,15 @@ impl HostileMember {
 
     fn index_of(&self, address: i32) -> u16 {
         self.side.find(Address(address)).expect("a member")
+    }
+
+    /// The index of a member that may not have joined yet.
+    fn expected_index_of(&mut self, address: i32) -> u16 {
+        let request = AreaRequest::Index { area: self.info.area, address };
+        let Some(Reply::Number(index)) = self.ask(&request) else { panic!("no member {address}") };
+        let index = u16::try_from(index).expect("an index");
+        self.side.expect_member(index, Address(address));
+        index
     }
 
     /// Asks for more room than there is, so that the daemon looks for orphans.

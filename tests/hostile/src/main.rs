@@ -42,6 +42,9 @@ fn main() -> ExitCode {
         ("area-attacker", [directory, vm, slot, area, victim, keeper]) => {
             area_member::attack(directory, vm, slot, area, [victim, keeper])
         }
+        ("stand-in-attacker", [directory, vm, slot, area, stand_in, other, pair]) => {
+            area_member::attack_stand_in(directory, vm, [slot, area, stand_in, other, pair]);
+        }
         ("area-hider", [directory, vm, slot, area, victim]) => {
             area_member::hide(directory, vm, slot, area, victim)
         }

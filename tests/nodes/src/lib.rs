@@ -6,6 +6,7 @@
 //! | alpha | -35 to 9, 29 to 99 |
 //! | beta | 10 to 28, 100 to 199 |
 
+pub mod blocks;
 mod flow;
 mod relay;
 pub mod servers;

@@ -4,6 +4,7 @@
 
 use clap::Parser;
 use m3ipc::{Endpoint, Node, Source};
+use m3ipc_test_nodes::blocks::{block_of, pattern};
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -45,13 +46,17 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["sandbox", config] => sandbox(Path::new(config)),
+        ["send-block", directory, vm, slot, area, to] => {
+            send_block(Path::new(directory), vm, (number(slot), area, number(to)));
+            ExitCode::SUCCESS
+        }
         [role, directory, vm, slot] => {
             let node = Node::find(Path::new(directory)).expect("the daemon runs");
             let mut node = node;
             let vm = node.vm_named(vm).expect("the VM runs");
             let slot = slot.parse().expect("a slot");
             let bound = match *role {
-                "backup" | "waiter" => vm.bind_backup(slot, None),
+                "backup" | "waiter" | "block-waiter" => vm.bind_backup(slot, None),
                 "try" => match vm.bind(slot) {
                     Err(error) => {
                         println!("{} {error}", error.code().number());
@@ -101,6 +106,29 @@ fn registry(words: &[String]) -> ExitCode {
 
 fn number(word: &str) -> i32 {
     word.parse().expect("a number")
+}
+
+/// Sends a block of this area, or of an own one, and says what became of it.
+fn send_block(directory: &Path, vm: &str, (slot, area, to): (i32, &str, i32)) {
+    let mut node = Node::find(directory).expect("the daemon runs");
+    let mut endpoint = node.vm_named(vm).expect("the VM runs").bind(slot).expect("a free slot");
+    let area = match area {
+        "own" => endpoint.create_area(&m3ipc::AreaConfig::vm(16 << 20)),
+        number => endpoint.attach_area(number.parse().expect("a number")),
+    };
+    let area = area.expect("there is one");
+    let content = pattern(5 << 20);
+    let block = block_of(&mut endpoint, &area, &content);
+    println!("given");
+    match endpoint.send_block(m3ipc::Address(to), &m3ipc::Message::new(2), block, None) {
+        Ok(()) => println!("taken"),
+        Err(unsent) => {
+            let is_back = unsent.block.is_some_and(|block| block.to_vec() == content);
+            let what = if is_back { "the block came back" } else { "the block is lost" };
+            println!("{}, {what}", unsent.error.code().number());
+        }
+    }
+    wait();
 }
 
 /// Binds endpoints as a user, and sends a message from each of them to each of these servers.
@@ -194,7 +222,7 @@ fn serve(role: &str, mut endpoint: Endpoint) {
             let Ok((request, bytes)) = endpoint.receive_bytes(Source::Any, None) else { return };
             let _ = endpoint.reply_long(request.message.source, &request.message, &bytes);
         }
-        "blocks" => serve_blocks(endpoint),
+        "blocks" | "block-mover" | "block-waiter" => serve_blocks(endpoint),
         // Lends memory to the server at slot 10 for one request.
         "lender" => {
             let server = m3ipc::Address(10);
@@ -234,6 +262,13 @@ fn serve_blocks(mut endpoint: Endpoint) {
     let mut kept = Vec::new();
     loop {
         let Ok(request) = endpoint.receive(Source::Any) else { return };
+        if request.m_type == 98 {
+            // Others ask meanwhile, and are not heard.
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            endpoint.migrate().expect("another node may have the slot");
+            println!("moved");
+            return wait();
+        }
         let block = endpoint.take_block().expect("the block is whole");
         let bytes = block.as_ref().map(m3ipc::Block::to_vec);
         let length = bytes.as_ref().map_or(-1, |bytes| i64::try_from(bytes.len()).expect("small"));

@@ -2,10 +2,11 @@
 //! sender is freed at the take, or comes back.
 
 use m3ipc::{
-    Address, Area, AreaConfig, Block, BlockLifetime, Code, Endpoint, Hold, Message, SendError,
-    SendRecError, Source,
+    Address, AreaConfig, BlockLifetime, Code, Endpoint, Hold, Message, SendError, SendRecError,
+    Source,
 };
 use m3ipc_test_fixture::{area_turn, until, watchdog};
+use m3ipc_test_nodes::blocks::{block_of, pattern, until_all_is_free};
 use m3ipc_test_nodes::{Cluster, Process};
 use std::time::Duration;
 
@@ -29,29 +30,8 @@ fn cluster(name: &str, role: &str) -> (Cluster, Process, Endpoint) {
     (cluster, server, client)
 }
 
-fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|at| (at.wrapping_mul(31) ^ (at >> 8)).to_le_bytes()[0]).collect()
-}
-
 fn sum(bytes: &[u8]) -> i64 {
     bytes.iter().map(|byte| i64::from(*byte)).sum()
-}
-
-fn block_of(client: &mut Endpoint, area: &Area, content: &[u8]) -> Block {
-    let bytes = content.len() as u64;
-    let mut block =
-        client.allocate(area, bytes.max(1), BlockLifetime::Short).expect("there is room");
-    block.set_bytes(bytes).expect("it fits");
-    block.copy_from(content).expect("it fits");
-    block
-}
-
-/// Waits until all of the area is free again.
-fn until_all_is_free(client: &mut Endpoint, area: &Area) {
-    until("the area is free", || {
-        drop(client.allocate(area, 64, BlockLifetime::Short));
-        area.blocks_out() == 0
-    });
 }
 
 #[test]
@@ -71,6 +51,11 @@ fn a_block_crosses_nodes_and_another_comes_back() {
         assert!(back.to_vec() == expected, "{bytes} bytes came back changed");
         assert!(back.is_writable(), "it is a block of this endpoint");
         assert_ne!(back.area(), area.id(), "it lies in another area");
+        // It goes on, to the stand-in whose memory it is.
+        let answer = client.sendrec_block(TO, &BACK, back, None).expect("the server answers");
+        assert_eq!((answer.long(0), answer.long(1)), (length, sum(&expected)));
+        let again = client.take_block().expect("it is whole").expect("a block came back");
+        assert!(again.iter().zip(&expected).all(|(byte, before)| byte == before.wrapping_add(1)));
     }
     until_all_is_free(&mut client, &area);
     assert_eq!(client.sendrec(TO, &FREE).expect("it answers").long(0), -1, "no block came");

@@ -116,3 +116,30 @@ fn a_server_that_answers_and_dies_has_answered() {
         until("the death is known", || !cluster.alpha.knows(SERVER_ADDRESS));
     }
 }
+
+/// The memory of a process that no file backs, in kB.
+fn anonymous_kb(process: &m3ipc_test_nodes::Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid()));
+    let status = status.expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    line.and_then(|rest| rest.trim().split(' ').next()?.parse().ok()).expect("a number")
+}
+
+#[test]
+fn a_proxy_keeps_no_bytes_of_a_request_that_was_taken() {
+    watchdog(120);
+    let cluster = Cluster::new("long-taken");
+    let mut server = cluster.beta.program("silent", SERVER);
+    let mut client = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    let before_kb = anonymous_kb(&cluster.beta.proxy);
+    let bytes = pattern(5, 64 << 20);
+    let sending = std::thread::spawn(move || {
+        client.sendrec_long(SERVER_ADDRESS, &Message::new(7), &bytes, &mut [], None)
+    });
+    assert_eq!(server.line(), "taken");
+    until("the bytes are gone", || anonymous_kb(&cluster.beta.proxy) < before_kb + (16 << 10));
+    server.kill();
+    let end = sending.join().expect("no panic").map_err(|error| error.code());
+    assert_eq!(end.map(|_| ()), Err(Code::SrcDied));
+}

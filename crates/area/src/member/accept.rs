@@ -8,6 +8,7 @@ use crate::name::{BlockName, ClaimedBlockName};
 use crate::own_blocks::OwnState;
 use crate::ownership_trace::BlockStatus;
 use crate::words::{CLAIM, LedgerWords, OwnLedgerWords, READING, UNIT_BYTES, word_index};
+use core::ops::Range;
 
 impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
     /// Accepts a block that `from` gave to this member. `from` is the member behind the link that
@@ -16,15 +17,8 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
     /// # Errors
     /// [`AcceptError`]; the block keeps its holder.
     pub fn accept(&mut self, from: u16, name: &ClaimedBlockName) -> Result<HeldBlock, AcceptError> {
-        let BlockName { number, generation, hop, bytes, shared, .. } = name.0;
-        if shared {
-            return Err(AcceptError::WrongKind(number));
-        }
-        let (allocator, span) = self.checked_span(number, bytes)?;
-        let given = BlockStatus::Pending { to: self.index, hop, from };
-        if self.block_status(number, generation) != given {
-            return Err(AcceptError::NotGiven(number));
-        }
+        let BlockName { number, generation, hop, bytes, .. } = name.0;
+        let (allocator, span) = self.check_given(from, name)?;
         let before = self.own.load(word_index(number, CLAIM));
         self.last_accepted = Some(LastAccepted { number, claim: before, generation });
         if allocator == self.index {
@@ -45,6 +39,36 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
             }));
         }
         Ok(HeldBlock { number, generation, hop, allocator, span, bytes })
+    }
+
+    /// The place of the content of a block that `from` gave to this member, in bytes of the area.
+    /// Nothing changes: the giver can take the block back at any time, and write into it.
+    ///
+    /// # Errors
+    /// As [`accept`](Self::accept).
+    pub fn find_given(
+        &self,
+        from: u16,
+        name: &ClaimedBlockName,
+    ) -> Result<Range<u64>, AcceptError> {
+        let (_, span) = self.check_given(from, name)?;
+        let begin = u64::from(span.offset) * UNIT_BYTES;
+        // The length is one within the span.
+        Ok(begin..begin + name.0.bytes)
+    }
+
+    /// The allocator member of a block that was given to this member, and its span.
+    fn check_given(&self, from: u16, name: &ClaimedBlockName) -> Result<(u16, Span), AcceptError> {
+        let BlockName { number, generation, hop, bytes, shared, .. } = name.0;
+        if shared {
+            return Err(AcceptError::WrongKind(number));
+        }
+        let found = self.checked_span(number, bytes)?;
+        let given = BlockStatus::Pending { to: self.index, hop, from };
+        match self.block_status(number, generation) == given {
+            true => Ok(found),
+            false => Err(AcceptError::NotGiven(number)),
+        }
     }
 
     /// Whether an accepted block is still held by this member alone. Ask after new members became

@@ -167,6 +167,7 @@ int m3_block_take(void **block, size_t *bytes);
  *   EMOLPERM          the caller only reads the block
  *   EMOLMSGSIZE       the block has more than 256 MiB, and the receiver is on another node
  *   EMOLNOPAYLOAD     the block could not be copied to another node
+ *   EMOLAGAIN         the other node has no room for the copy now
  * m3_send_block and m3_sendrec_block block; m3_reply_block never waits for its receiver.
  */
 int m3_send_block(int dst, m3_message *m, void *block);

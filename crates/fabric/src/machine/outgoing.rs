@@ -27,22 +27,14 @@ impl Machine {
     /// # Errors
     /// [`CallRefusal`]: the message is surely not delivered.
     pub fn call(&mut self, now_ns: u64, call: Call) -> Result<CallId, CallRefusal> {
-        self.advance(now_ns);
+        let node = self.may_call(now_ns, &call)?;
+        Ok(self.begin_call(node, call))
+    }
+
+    /// Begins a call that [`may_call`](Self::may_call) has just accepted, to the node that it
+    /// named.
+    pub fn begin_call(&mut self, node: NodeId, call: Call) -> CallId {
         let Call { from, to, kind, user, content, limit_ns } = call;
-        let node = self.reachable(EndpointId::new(from.vm, to))?;
-        if !self.living.contains_key(&from) {
-            return Err(CallRefusal::NoEndpoint);
-        }
-        if content.long.len() > PIECED_MAX_BYTES {
-            return Err(CallRefusal::TooLong(content.long.len()));
-        }
-        let is_shared = !self.own.planted.has(Fault::ShareIgnored);
-        if user.is_some_and(|user| is_shared && !self.admits(from.vm, to, user, &[])) {
-            return Err(CallRefusal::Share(node));
-        }
-        if !self.has_room(node, from.vm, content.long.len()) {
-            return Err(CallRefusal::Full(node));
-        }
         self.outgoing.last += 1;
         let id = CallId(self.outgoing.last);
         self.acquaint(from, node);
@@ -68,7 +60,31 @@ impl Machine {
             peer.waiting.entry(from.vm).or_default().push_back(id);
             user.into_iter().for_each(|user| peer.shares.add(from.vm, user));
         }
-        Ok(id)
+        id
+    }
+
+    /// Whether [`call`](Self::call) would accept a call now: the node that it goes to.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn may_call(&mut self, now_ns: u64, call: &Call) -> Result<NodeId, CallRefusal> {
+        self.advance(now_ns);
+        let node = self.reachable(EndpointId::new(call.from.vm, call.to))?;
+        if !self.living.contains_key(&call.from) {
+            return Err(CallRefusal::NoEndpoint);
+        }
+        if call.content.long.len() > PIECED_MAX_BYTES {
+            return Err(CallRefusal::TooLong(call.content.long.len()));
+        }
+        let is_shared = !self.own.planted.has(Fault::ShareIgnored);
+        if call.user.is_some_and(|user| is_shared && !self.admits(call.from.vm, call.to, user, &[]))
+        {
+            return Err(CallRefusal::Share(node));
+        }
+        if !self.has_room(node, call.from.vm, call.content.long.len()) {
+            return Err(CallRefusal::Full(node));
+        }
+        Ok(node)
     }
 
     /// Whether a user may begin another call with a remote endpoint, beside calls of these users

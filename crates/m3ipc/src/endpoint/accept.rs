@@ -3,9 +3,10 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
-use super::payload::treatment;
+use super::stand_in_payload::COPIED_MAX_BYTES;
 use crate::area::{AreaState, Block};
 use crate::error::{AreaError, Fail};
+use core::ops::Range;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
 use m3ipc_area::{ClaimedBlockName, HeldBlock, ReturnedBlock};
@@ -72,9 +73,10 @@ impl Endpoint {
             Some(block) if name.is_some_and(|name| name.is_payload()) => {
                 return self.take_payload(index, arrival, block, buffer, is_whole);
             }
-            // A stand-in takes no answer without its block. The daemon may give the area later.
-            Some(Err(fail)) if self.is_one_stand_in() && treatment(&fail).is_none() => {
-                return Err(fail);
+            // A stand-in takes no answer without its block. The daemon may give the area later, or
+            // the server frees the block of the refused answer.
+            Some(Err(fail)) if self.is_one_stand_in() => {
+                return self.refuse_payload(index, arrival, fail);
             }
             Some(block) => block,
             None => Err(Code::PeerBroke.into()),
@@ -138,6 +140,46 @@ impl Endpoint {
                 Block::of_reading(&area, reading)
             }
         }
+    }
+
+    /// A copy of a block that `from` gave to this endpoint, which does not accept it: the giver can
+    /// take it back at any time, and a kill of this process leaves no claim.
+    #[cold]
+    pub(super) fn copy_given(
+        &mut self,
+        from: Address,
+        name: &ClaimedBlockName,
+        limit: DaemonLimit,
+    ) -> Result<Vec<u8>, Fail> {
+        let area = self.attach(name.area(), limit)?;
+        self.receive_area_events_if_any();
+        let find = || {
+            let member = area.member();
+            let from = member.find(from).ok_or_else(|| not_a_member(name.area()))?;
+            member
+                .find_given(from, name)
+                .map_err(|refused| Fail::new(Code::PeerBroke, refused.to_string()))
+        };
+        let mut found = find();
+        if found.is_err() {
+            // The extent or the member may be in events that were not announced before.
+            self.receive_area_events();
+            found = find();
+        }
+        copy_of(&area, found?)
+    }
+
+    /// A copy of a block that `from` shares with this endpoint, which then reads it no longer.
+    #[cold]
+    pub(super) fn copy_shared(
+        &mut self,
+        from: Address,
+        name: &ClaimedBlockName,
+        limit: DaemonLimit,
+    ) -> Result<Vec<u8>, Fail> {
+        let block = self.accept_block(from, name, limit)?;
+        let begin = block.address().saturating_sub(block.state().info.base);
+        copy_of(block.state(), begin..begin.saturating_add(block.bytes() as u64))
     }
 
     /// Receives the events about members that came during a claim.
@@ -223,6 +265,22 @@ enum MemberNews {
     Missing,
 }
 
+fn not_a_member(area: u32) -> Fail {
+    Fail::new(Code::PeerBroke, format!("the sender is not in area {area}"))
+}
+
+/// A copy by a system call: a giver may have left pages without memory, and reading those in the
+/// mapping would charge this process for them.
+fn copy_of(area: &AreaState, range: Range<u64>) -> Result<Vec<u8>, Fail> {
+    let length = range.end.saturating_sub(range.start);
+    if length > COPIED_MAX_BYTES as u64 {
+        return Err(Code::MsgSize.into());
+    }
+    let copied = m3ipc_sys::copy_memory(&area.memory, range);
+    let copied = copied.ok().filter(|bytes| bytes.len() as u64 == length);
+    copied.ok_or_else(|| Fail::new(Code::NoMem, "the block cannot be copied".to_owned()))
+}
+
 fn not_the_givers(number: u32) -> Fail {
     let why = format!(
         "block {number} was given to another as well, or its giver died, or the daemon did not say"
@@ -242,12 +300,7 @@ fn accept_once(
     name: &ClaimedBlockName,
 ) -> Result<Accepted, Fail> {
     let mut member = area.member();
-    let Some(from) = member.find(from) else {
-        return Err(Fail::new(
-            Code::PeerBroke,
-            format!("the sender is not in area {}", name.area()),
-        ));
-    };
+    let from = member.find(from).ok_or_else(|| not_a_member(name.area()))?;
     let accepted = if name.is_shared() {
         member.accept_shared(from, name).map(Accepted::Reading)
     } else {

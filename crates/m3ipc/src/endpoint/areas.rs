@@ -6,7 +6,7 @@ use super::payload::{detach, is_area_lost};
 use crate::area::{Area, AreaConfig, AreaState, Block};
 use crate::control::{LateArea, unexpected};
 use crate::error::{AreaError, Fail};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 use m3ipc_abi::{Address, Code, Extent};
 use m3ipc_area::BlockLifetime;
 use m3ipc_shm::Observed;
@@ -20,6 +20,11 @@ const EXTENT_LEAST_BYTES: u64 = 1 << 20;
 /// Attempts to get an extent in a full area, and the pause between two of them.
 const ROOM_TRIES: u32 = 5;
 const ROOM_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+/// The least time from one wait for room to the next one of all stand-ins of a process: a proxy
+/// serves all pairs in one thread, and the full area of one pair must not delay the others.
+const ROOM_WAITS_APART_NS: u64 = 100_000_000;
+/// When a stand-in of this process began its latest wait for room.
+static LATEST_ROOM_WAIT_NS: AtomicU64 = AtomicU64::new(0);
 
 impl Endpoint {
     /// Creates an area and attaches it. The example is at [`Area`].
@@ -120,8 +125,12 @@ impl Endpoint {
                     return Ok(LateArea { info, index, fds, events });
                 }
                 Ok(_) => return Err(unexpected()),
-                // The creator has not mapped the area yet.
+                // The creator has not mapped the area yet. A proxy does not wait for one that never
+                // does: whoever names a block has mapped its area.
                 Err(fail) if fail.code == Code::Again && !limit.has_passed() => {
+                    if self.is_one_stand_in() {
+                        return Err(Fail::new(Code::PeerBroke, fail.why()));
+                    }
                     std::thread::sleep(std::time::Duration::from_millis(1))
                 }
                 Err(fail) => return self.late_area(request).ok_or(fail),
@@ -301,7 +310,17 @@ impl Endpoint {
             wanted,
             from_back: kind == BlockLifetime::Long,
         };
-        let extent = self.ask_for_extent(&request, limit)?;
+        let extent = match self.ask_for_extent(&request, limit) {
+            Ok(extent) => extent,
+            // Blocks may have come back meanwhile.
+            Err(fail) if fail.code == Code::AllocMem => {
+                self.receive_area_events();
+                let mut member = area.member();
+                member.mark_events_received();
+                return member.allocate(bytes, align, kind).map_err(|_full| fail);
+            }
+            Err(fail) => return Err(fail),
+        };
         m3ipc_sys::pause_point("client.extent_given");
         // The range may have been another extent, whose end is an event from before the reply.
         self.receive_area_events();
@@ -335,12 +354,28 @@ impl Endpoint {
                 Ok((AreaReply::Extent(extent), _)) => return Ok(extent),
                 Ok(_) => return Err(unexpected()),
                 Err(fail) if fail.code == Code::AllocMem && tries > 0 && !limit.has_passed() => {
+                    if tries == ROOM_TRIES && !self.may_wait_for_room() {
+                        return Err(fail);
+                    }
                     tries -= 1;
                     std::thread::sleep(ROOM_PAUSE);
                 }
                 Err(fail) => return Err(fail),
             }
         }
+    }
+
+    fn may_wait_for_room(&self) -> bool {
+        if !self.is_one_stand_in() {
+            return true;
+        }
+        let now_ns = m3ipc_sys::monotonic_ns();
+        let latest_ns = LATEST_ROOM_WAIT_NS.load(Ordering::Relaxed);
+        let is_due = latest_ns == 0 || now_ns.saturating_sub(latest_ns) >= ROOM_WAITS_APART_NS;
+        if is_due {
+            LATEST_ROOM_WAIT_NS.store(now_ns, Ordering::Relaxed);
+        }
+        is_due
     }
 
     /// The index of a member in the area, for a give.

@@ -6,11 +6,12 @@ use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
+use super::payload_state::LargePayload;
 use crate::area::{AreaState, Block, Plain, Unsent};
 use crate::error::{Fail, ReplyError, SendError, SendRecError};
 use crate::observe;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, Message};
+use m3ipc_abi::{Address, Code, Message};
 use m3ipc_area::BlockName;
 use std::sync::Arc;
 
@@ -100,7 +101,8 @@ impl Endpoint {
     ) -> Result<(), Unsent<SendError>> {
         let deadline = limit.into().deadline();
         self.with_block(to, block, hold, DaemonLimit::of(deadline), |endpoint, name| {
-            let outgoing = Outgoing::with_block(message, name);
+            let name = name.encode();
+            let outgoing = Outgoing::with_block(message, &name);
             endpoint.send_message(to, outgoing, deadline)
         })
         .map_err(|(fail, block)| Unsent { error: SendError::of(fail, to), block })
@@ -146,7 +148,8 @@ impl Endpoint {
         let mut is_begun = false;
         self.with_block(to, block, Hold::Mapped, DaemonLimit::of(deadline), |endpoint, name| {
             is_begun = true;
-            let outgoing = Outgoing::with_block(message, name);
+            let name = name.encode();
+            let outgoing = Outgoing::with_block(message, &name);
             endpoint.call_slow(to, outgoing, &mut Buffer::none(), deadline)
         })
         .map_err(|(fail, block)| {
@@ -174,8 +177,14 @@ impl Endpoint {
         block: Block<T>,
     ) -> Result<(), Unsent<ReplyError>> {
         let limit = DaemonLimit::of_answer();
+        let area = Arc::clone(block.state());
         self.with_block(to, block, Hold::Mapped, limit, |endpoint, name| {
-            endpoint.reply_outgoing(to, Outgoing::with_block(message, name))
+            // A client that gives up may refuse the answer later: then the block is free.
+            endpoint.payloads.begin_transit(LargePayload { area, name: *name });
+            let name = name.encode();
+            let replied = endpoint.reply_outgoing(to, Outgoing::with_block(message, &name));
+            endpoint.payloads.take_in_transit();
+            replied
         })
         .map_err(|(fail, block)| Unsent { error: ReplyError::of(fail, to), block })
     }
@@ -245,7 +254,7 @@ impl Endpoint {
         block: Block<T>,
         hold: Hold,
         limit: DaemonLimit,
-        send: impl FnOnce(&mut Self, &[u8; BLOCK_NAME_BYTES]) -> Result<R, Fail>,
+        send: impl FnOnce(&mut Self, &BlockName) -> Result<R, Fail>,
     ) -> Result<R, (Fail, Option<Block>)> {
         self.disarm();
         let area = Arc::clone(block.state());
@@ -270,18 +279,23 @@ impl Endpoint {
         };
         m3ipc_sys::pause_point("client.block_given");
         self.payloads.set_taken(false);
-        let sent = send(self, &name.encode());
+        let sent = send(self, &name);
         // A block whose message was taken is the receiver's, whatever becomes of the call.
         sent.map_err(|fail| match self.payloads.was_taken() {
             true => (fail, None),
-            false => (fail, self.take_back(&area, &name)),
+            false => (fail, self.take_back(&area, &name, TAKE_BACK_TRIES)),
         })
     }
 
-    /// Takes back the block of a message that was not taken.
+    /// Takes back the block of a message that was not taken. Tries so often again while the
+    /// receiver has accepted the block. After that, the block is free when no member claims it.
     #[cold]
-    pub(super) fn take_back(&mut self, area: &Arc<AreaState>, name: &BlockName) -> Option<Block> {
-        let mut tries = TAKE_BACK_TRIES;
+    pub(super) fn take_back(
+        &mut self,
+        area: &Arc<AreaState>,
+        name: &BlockName,
+        mut tries: u32,
+    ) -> Option<Block> {
         let returned = loop {
             self.receive_area_events();
             if let Some(returned) = area.member().take_back(name) {

@@ -30,6 +30,11 @@ impl From<Vec<u8>> for Beside {
 }
 
 impl Beside {
+    /// Nothing.
+    pub(super) const fn none() -> Self {
+        Self { bytes: Vec::new(), is_block: false }
+    }
+
     /// The content of a block.
     pub(crate) const fn block(bytes: Vec<u8>) -> Self {
         Self { bytes, is_block: true }

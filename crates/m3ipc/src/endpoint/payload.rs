@@ -121,9 +121,10 @@ impl Endpoint {
         Err(Fail::new(Code::NoPayload, why).into())
     }
 
-    /// Frees the payload of a message that was not taken.
+    /// Frees the payload of a message that was not taken. Nobody needs the block, so this waits for
+    /// no receiver that has accepted it.
     pub(super) fn free_payload(&mut self, large: LargePayload) {
-        drop(self.take_back(&large.area, &large.name));
+        drop(self.take_back(&large.area, &large.name, 0));
     }
 
     /// Frees a refused payload, and leaves its area.
@@ -265,9 +266,9 @@ impl Endpoint {
         Ok(Some(incoming))
     }
 
-    /// Refuses a message whose payload cannot be accepted, or leaves it for a later call.
+    /// Refuses a message whose payload or block cannot be accepted, or leaves it for a later call.
     #[cold]
-    fn refuse_payload(
+    pub(super) fn refuse_payload(
         &mut self,
         index: u32,
         arrival: Arrival,

@@ -41,6 +41,13 @@ pub struct PendingRequest {
     pub(super) claim: Arc<Claim>,
 }
 
+impl PendingRequest {
+    /// Frees the bytes of a request that was taken.
+    pub(crate) fn forget_bytes(&mut self) {
+        self.beside = Beside::none();
+    }
+}
+
 impl Drop for PendingRequest {
     fn drop(&mut self) {
         self.claim.drop_request();

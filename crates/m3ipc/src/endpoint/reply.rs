@@ -94,8 +94,18 @@ impl Endpoint {
         to: Address,
         outgoing: Outgoing<'_>,
     ) -> Result<(), Fail> {
+        self.reply_within(to, outgoing, DaemonLimit::of_answer())
+    }
+
+    /// Answers, and gives the daemon so much time.
+    pub(super) fn reply_within(
+        &mut self,
+        to: Address,
+        outgoing: Outgoing<'_>,
+        limit: DaemonLimit,
+    ) -> Result<(), Fail> {
         self.enter(Verb::Reply)?;
-        self.payloads.begin(DaemonLimit::of_answer());
+        self.payloads.begin(limit);
         self.reply_message(to, outgoing)
     }
 

@@ -5,7 +5,7 @@
 
 use super::Endpoint;
 use super::claims::ClaimState;
-use super::daemon_limit::NO_WAIT_NS;
+use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
 use super::outgoing::{Beside, Outgoing};
 use super::pending::PendingRequest;
 use super::pending_send::PendingSend;
@@ -13,6 +13,7 @@ use super::stamps::Moment;
 use super::stand_in_payload::Copied;
 use super::withdrawal::Withdrawal;
 use crate::error::{Fail, SendError, SendRecError};
+use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
 use m3ipc_area::ClaimedBlockName;
 use m3ipc_link::waiting::EndsWait;
@@ -45,35 +46,49 @@ struct HeldMessage {
     state: SlotState,
     is_taken: bool,
     is_given_up: bool,
-    /// Whether a block came with it.
-    has_block: bool,
+    /// Whether its payload came in a block, which is freed: the message cannot go back.
+    has_payload: bool,
     /// The block that its receiver gets a copy of: it is the sender's until the take.
     given: Option<ClaimedBlockName>,
 }
 
 /// The messages that a stand-in has and has not ended, by sender.
 #[derive(Debug, Default)]
-pub(crate) struct HeldMessages(BTreeMap<i32, HeldMessage>);
+pub(crate) struct HeldMessages {
+    by_sender: BTreeMap<i32, HeldMessage>,
+    /// Bytes that the present look has copied from blocks.
+    copied_bytes: usize,
+    /// Whether the latest look has left a message with a block for the next one.
+    has_left_any: bool,
+}
+
+/// The bytes that one look copies before it leaves further messages with blocks for the next one.
+const LOOK_COPIES_BYTES: usize = 1 << 20;
 
 impl HeldMessages {
     /// Whether there is one of this sender that its receiver has not taken.
     pub(crate) fn is_open(&self, sender: Address) -> bool {
-        self.0.get(&sender.0).is_some_and(|held| !held.is_taken)
+        self.by_sender.get(&sender.0).is_some_and(|held| !held.is_taken)
     }
 
     /// The number of the one of this sender.
     pub(crate) fn number_of(&self, sender: Address) -> Option<u64> {
-        self.0.get(&sender.0).map(|held| held.state.encode())
+        self.by_sender.get(&sender.0).map(|held| held.state.encode())
     }
 
     /// Whether there is one of this sender that can go back into its slot.
     pub(crate) fn may_let_go(&self, sender: Address) -> bool {
-        self.0.get(&sender.0).is_some_and(|held| !held.is_taken && !held.has_block)
+        self.by_sender.get(&sender.0).is_some_and(|held| !held.is_taken && !held.has_payload)
     }
 
     /// Whether there is any: it may be given up without a ring.
     pub(crate) fn any(&self) -> bool {
-        !self.0.is_empty()
+        !self.by_sender.is_empty()
+    }
+
+    /// Whether the latest look has left a message with a block for the next one.
+    pub(crate) fn has_left_any(&self) -> bool {
+        self.has_left_any
     }
 }
 
@@ -151,9 +166,10 @@ impl Endpoint {
         if !look.only_marked || has_events {
             indexes.clear();
             indexes.extend(self.peers.indexes());
-            held.0.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
+            held.by_sender.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
         }
         let mut found = Vec::new();
+        (held.copied_bytes, held.has_left_any) = (0, false);
         for index in indexes {
             self.look_at_link(index, held, look, &mut found);
         }
@@ -175,7 +191,7 @@ impl Endpoint {
         }
         found.extend(self.notified_by(from).map(|bits| Found::Notified { from, bits }));
         let peer = self.peers.get_mut(index);
-        if let Some(held) = held.0.get_mut(&from.0)
+        if let Some(held) = held.by_sender.get_mut(&from.0)
             && !held.is_given_up
         {
             held.is_given_up = if held.is_taken {
@@ -192,8 +208,13 @@ impl Endpoint {
             && !self.is_answer(index, &arrival)
             && (look.admits)(user)
         {
+            let has_block = self.peers.get(index).link().has_incoming_block();
+            if has_block && held.copied_bytes >= LOOK_COPIES_BYTES {
+                held.has_left_any = true;
+                return;
+            }
             // The sender gave an earlier message up: what the proxy says of it comes too late.
-            if held.0.remove(&from.0).is_some_and(|held| !held.is_given_up) {
+            if held.by_sender.remove(&from.0).is_some_and(|held| !held.is_given_up) {
                 found.push(Found::GivenUp(from));
             }
             let message = self.hold(index, from, arrival, held);
@@ -243,8 +264,12 @@ impl Endpoint {
             (taken, Copied { bytes, ..Copied::default() })
         };
         let (state, is_taken, is_given_up, given) = (arrival.state, false, false, copied.given);
-        let held_now = HeldMessage { state, is_taken, is_given_up, has_block, given };
-        held.0.insert(from.0, held_now);
+        let has_payload = has_block && !copied.is_block;
+        if has_block {
+            held.copied_bytes = held.copied_bytes.saturating_add(copied.bytes.len());
+        }
+        let held_now = HeldMessage { state, is_taken, is_given_up, has_payload, given };
+        held.by_sender.insert(from.0, held_now);
         // A call of a trace ends its first part here; the wire and the other node follow.
         self.trace.took(from, arrival, taken.m_type, copied.bytes.len());
         self.trace.done();
@@ -263,18 +288,20 @@ impl Endpoint {
             return;
         }
         let is_request = message.state.kind() == MessageKind::Request;
-        // Before the take, while the sender waits: after it the sender may end.
-        if let Some(name) = message.given {
+        let is_taken = self.conversation(index).publish(|talk| {
+            let is_taken = talk.link().take_held(message.state);
+            (is_taken, if is_request { EndsWait::None } else { EndsWait::OnThisLink })
+        });
+        // After the take: a sender that gave the message up has the block again, and may have given
+        // it once more under the same name.
+        if let Some(name) = message.given.filter(|_| is_taken) {
+            m3ipc_sys::pause_point("proxy.block_taken");
             self.free_given(sender, &name);
         }
-        self.conversation(index).publish(|talk| {
-            talk.link().take_held(message.state);
-            ((), if is_request { EndsWait::None } else { EndsWait::OnThisLink })
-        });
         self.ring_again();
         if !is_request {
-            held.0.remove(&sender.0);
-        } else if let Some(message) = held.0.get_mut(&sender.0) {
+            held.by_sender.remove(&sender.0);
+        } else if let Some(message) = held.by_sender.get_mut(&sender.0) {
             message.is_taken = true;
         }
     }
@@ -282,7 +309,7 @@ impl Endpoint {
     /// The held message of this sender ends with this code: it was never taken, or no answer comes.
     pub(crate) fn held_has_failed(&mut self, held: &mut HeldMessages, sender: Address, code: Code) {
         let Some((index, message)) = self.find_held(held, sender) else { return };
-        held.0.remove(&sender.0);
+        held.by_sender.remove(&sender.0);
         self.conversation(index).publish(|talk| {
             if message.is_taken {
                 talk.link().lose_answer(message.state, code);
@@ -299,7 +326,7 @@ impl Endpoint {
     /// The held message of this sender cannot be sent on yet: it lies in its slot as before.
     pub(crate) fn let_held_go(&mut self, held: &mut HeldMessages, sender: Address) {
         let Some((index, message)) = self.find_held(held, sender) else { return };
-        held.0.remove(&sender.0);
+        held.by_sender.remove(&sender.0);
         self.peers.get_mut(index).link_mut().let_go(message.state);
     }
 
@@ -316,12 +343,14 @@ impl Endpoint {
         self.trace.stamp(Moment::Begun);
         let outgoing = Outgoing::with(message, beside).ok_or(Fail::from(Code::MsgSize))?;
         let is_posted = if outgoing.is_large() {
-            self.reply_outgoing(sender, outgoing)?;
+            // The proxy serves others meanwhile: it waits for no daemon that is silent.
+            let limit = DaemonLimit::of(Timeout::NoWait.deadline());
+            self.reply_within(sender, outgoing, limit)?;
             true
         } else {
             self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted
         };
-        held.0.remove(&sender.0);
+        held.by_sender.remove(&sender.0);
         Ok(is_posted)
     }
 
@@ -340,7 +369,7 @@ impl Endpoint {
         }
         let outgoing = Outgoing::new(message, words).ok_or(Fail::from(Code::MsgSize))?;
         self.answer(index, MessageKind::Relay, outgoing)?;
-        held.0.remove(&sender.0);
+        held.by_sender.remove(&sender.0);
         Ok(())
     }
 
@@ -413,7 +442,7 @@ impl Endpoint {
     }
 
     fn find_held(&self, held: &HeldMessages, sender: Address) -> Option<(u32, HeldMessage)> {
-        Some((self.peers.find(sender)?, *held.0.get(&sender.0)?))
+        Some((self.peers.find(sender)?, *held.by_sender.get(&sender.0)?))
     }
 
     /// Whether the receiver has taken this pending request, whose answer is to come.

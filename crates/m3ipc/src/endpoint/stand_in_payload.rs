@@ -4,11 +4,12 @@
 //! | what came | its block | when the message comes back |
 //! |---|---|---|
 //! | a large payload | accepted and freed at once | the sender has the payload itself |
-//! | a block that changes owner | copied; accepted and freed at the take | the sender's still |
+//! | a block that changes owner | copied; accepted and freed after the take | the sender's still |
 //! | a shared block | read, and left at once | its sender shares it with nobody |
 //!
-//! The bytes are copied before the message is held. Between the copy and the take, the block is
-//! given and not accepted. So its giver gets it back also from a proxy that was killed.
+//! The bytes are copied before the message is held. A block of the program is given and not
+//! accepted until its message is taken. So its giver gets it back at any time before, also from a
+//! proxy that was killed.
 
 use super::Endpoint;
 use super::buffer::Buffer;
@@ -32,7 +33,7 @@ pub(crate) struct Copied {
     pub(crate) bytes: Vec<u8>,
     /// Whether the bytes are the content of a block.
     pub(crate) is_block: bool,
-    /// The block that is to be freed at the take.
+    /// The block that is to be freed after the take.
     pub(super) given: Option<ClaimedBlockName>,
 }
 
@@ -102,14 +103,15 @@ impl Endpoint {
         arrival: Arrival,
         name: &ClaimedBlockName,
     ) -> Option<(TakenMessage, Copied)> {
-        let copied = match self.accept_to_copy(from, name) {
-            Ok(block) => {
-                let bytes = block.to_vec();
-                let is_whole = bytes.len() == block.len();
-                // Until the take it is the giver's to take back.
-                block.refuse();
-                is_whole.then_some(bytes).ok_or(Code::NoPayload)
-            }
+        let limit = DaemonLimit::of(Timeout::NoWait.deadline());
+        // If the sender takes the message back meanwhile, it is not held.
+        let copied = match name.is_shared() {
+            true => self.copy_shared(from, name, limit),
+            false => self.copy_given(from, name, limit),
+        };
+        m3ipc_sys::pause_point("proxy.block_copied");
+        let copied = match copied {
+            Ok(bytes) => Ok(bytes),
             Err(fail) if treatment(&fail).is_none() => return None,
             Err(fail) if fail.code == Code::MsgSize => Err(Code::MsgSize),
             Err(_) => Err(Code::NoPayload),
@@ -147,8 +149,8 @@ impl Endpoint {
         Ok(block)
     }
 
-    /// Frees the block of a message that its receiver has taken. A giver that gave the message up
-    /// without knowing its end may have the block again.
+    /// Frees the block of a message that was taken just now. A giver that has ended meanwhile needs
+    /// nothing of this: its allocator member frees what a dead member gave.
     #[cold]
     pub(super) fn free_given(&mut self, from: Address, name: &ClaimedBlockName) {
         if self.areas.get(name.area()).is_some() {

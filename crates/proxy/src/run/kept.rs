@@ -1,7 +1,7 @@
-//! Held messages with a large payload or a block for which the machine has no room.
+//! Held messages with a large payload for which the machine has no room.
 //!
-//! Such a message does not go back into its slot: its bytes have been copied, and the block of a
-//! payload was accepted. So it waits here. Its stand-in takes no other message meanwhile.
+//! Such a message cannot go back into its slot: its block was accepted. So it waits here. Its
+//! stand-in takes no other message meanwhile.
 
 use m3ipc::Address;
 use m3ipc_fabric::{Call, CallId, CallRefusal, EndpointId, Machine};
@@ -26,14 +26,16 @@ impl Kept {
         now_ns: u64,
     ) -> Vec<(EndpointId, Address, Result<CallId, CallRefusal>)> {
         let mut called = Vec::new();
-        self.0.retain(|(stand_in, sender, call)| {
-            let end = machine.call(now_ns, call.clone());
-            let is_full = matches!(end, Err(CallRefusal::Full(_) | CallRefusal::Share(_)));
-            if !is_full {
-                called.push((*stand_in, *sender, end));
+        for (stand_in, sender, call) in std::mem::take(&mut self.0) {
+            // A try that fails copies no payload.
+            match machine.may_call(now_ns, &call) {
+                Err(CallRefusal::Full(_) | CallRefusal::Share(_)) => {
+                    self.0.push((stand_in, sender, call));
+                }
+                Err(refusal) => called.push((stand_in, sender, Err(refusal))),
+                Ok(node) => called.push((stand_in, sender, Ok(machine.begin_call(node, call)))),
             }
-            is_full
-        });
+        }
         called
     }
 

@@ -338,21 +338,23 @@ impl Local {
                 let user = self.stand_ins.get(&id).and_then(|it| it.stand_in.user_of(from));
                 let (to, limit_ns) = (id.address, None);
                 let call = Call { from: sender, to, kind, user, content, limit_ns };
-                let mut called = machine.call(clock.now_ns(), call.clone());
-                if called == Err(CallRefusal::NoEndpoint) {
+                let mut may_call = machine.may_call(clock.now_ns(), &call);
+                if may_call == Err(CallRefusal::NoEndpoint) {
                     // The sender may be new.
                     self.read_events(EVENTS_QUEUED, machine, clock)?;
-                    called = machine.call(clock.now_ns(), call.clone());
+                    may_call = machine.may_call(clock.now_ns(), &call);
                 }
-                if matches!(called, Err(CallRefusal::Full(_) | CallRefusal::Share(_)))
-                    && (is_block || call.content.long.len() > m3ipc::LONG_MAX_BYTES)
+                if matches!(may_call, Err(CallRefusal::Full(_) | CallRefusal::Share(_)))
+                    && !is_block
+                    && call.content.long.len() > m3ipc::LONG_MAX_BYTES
                     && let Some(entry) = self.stand_ins.get_mut(&id)
                 {
                     // The share of one user holds up no other one.
-                    entry.blocked |= matches!(called, Err(CallRefusal::Full(_)));
+                    entry.blocked |= matches!(may_call, Err(CallRefusal::Full(_)));
                     self.kept.add(id, from, call);
                     return Ok(());
                 }
+                let called = may_call.map(|node| machine.begin_call(node, call));
                 self.note_call(id, from, called);
             }
             StandInEvent::Notified { from, bits } => {

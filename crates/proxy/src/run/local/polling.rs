@@ -211,6 +211,12 @@ impl Local {
             }
             is_over &= !self.poll_deliveries(id, machine, clock);
             found_any |= !is_over;
+            let entry = self.stand_ins.get_mut(&id).filter(|it| it.stand_in.has_left_any());
+            if let Some(entry) = entry {
+                // One look copies a bounded number of bytes. The next pass has the rest.
+                entry.attention.has_rung |= !entry.blocked;
+                return Ok(true);
+            }
             // A silent one shows the rest in the next pass.
             if is_over || is_silent {
                 return Ok(found_any);
@@ -263,6 +269,8 @@ impl Local {
                 }
                 None if !delivery.told && entry.stand_in.is_taken(&delivery.posted) => {
                     (delivery.told, has_moved) = (true, true);
+                    // The machine counts them no longer, and the answer may take long.
+                    entry.stand_in.forget_bytes(&mut delivery.posted);
                     machine.taken(clock.now_ns(), *number);
                 }
                 None => {}

@@ -9,6 +9,8 @@ const COMMON: &[i64] = &[
     // Descriptors.
     libc::SYS_read,
     libc::SYS_readv,
+    // Blocks of local programs.
+    libc::SYS_pread64,
     libc::SYS_write,
     libc::SYS_writev,
     libc::SYS_close,
