@@ -17,6 +17,7 @@
 mod connection;
 pub mod frames;
 pub mod plain;
+mod session;
 pub mod tls;
 
 use std::io;

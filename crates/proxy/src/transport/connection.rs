@@ -12,7 +12,7 @@ use super::{Connection, End, Limits, Reason, SendError, Sent};
 use crate::NodeName;
 
 /// The bytes of one read from a socket.
-const READ_BYTES: usize = 64 << 10;
+pub(super) const READ_BYTES: usize = 64 << 10;
 /// Frames of this many bytes are written without a call of `flush`.
 const FLUSH_BYTES: usize = 64 << 10;
 /// The most reads before the caller may turn to other connections.
@@ -22,8 +22,11 @@ const BEATS: u32 = 4;
 
 /// What lies between frames and the socket.
 pub(super) trait Layer: Send {
-    /// Takes all bytes that the socket gave, and appends their meaning to the decoder's input.
-    fn open(&mut self, bytes: &mut &[u8], output: &mut Decoder) -> Result<(), End>;
+    /// Room for bytes of the socket: at least one, at most [`READ_BYTES`].
+    fn room(&mut self) -> &mut [u8];
+
+    /// Takes the bytes that the socket put into the room, and gives the decoder their meaning.
+    fn open(&mut self, read: usize, output: &mut Decoder) -> Result<(), End>;
 
     /// Writes bytes as far as the socket takes them; the number that the layer took.
     fn seal(&mut self, bytes: &[u8], socket: &mut TcpStream) -> io::Result<usize>;
@@ -36,6 +39,9 @@ pub(super) trait Layer: Send {
 
     /// Whether frames may name the peer, since the layer does not.
     fn trusts_names(&self) -> bool;
+
+    /// Gives back the memory of a connection that has ended. No other function follows.
+    fn release(&mut self);
 }
 
 /// A connection over TCP.
@@ -58,7 +64,6 @@ pub(super) struct Wire<L> {
     end: Option<End>,
     /// The socket takes no more bytes. What it has received is read first.
     write_end: Option<End>,
-    scratch: Vec<u8>,
 }
 
 impl<L: Layer> Wire<L> {
@@ -84,7 +89,6 @@ impl<L: Layer> Wire<L> {
             unfinished: None,
             end: None,
             write_end: None,
-            scratch: vec![0; READ_BYTES],
         }
     }
 
@@ -126,15 +130,14 @@ impl<L: Layer> Wire<L> {
 
     /// One read; true if bytes came.
     fn read(&mut self, now: Instant) -> Result<bool, End> {
-        let read = match self.socket.read(&mut self.scratch) {
+        let read = match self.socket.read(self.layer.room()) {
             Ok(0) => return Err(End::Lost(ErrorKind::UnexpectedEof)),
             Ok(read) => read,
             Err(error) if is_later(&error) => return Ok(false),
             Err(error) => return Err(End::Lost(error.kind())),
         };
         self.heard = now;
-        let mut bytes = &self.scratch[..read];
-        let opened = self.layer.open(&mut bytes, &mut self.decoder);
+        let opened = self.layer.open(read, &mut self.decoder);
         if opened.is_err() {
             // The layer may hold an alert that tells the peer why.
             let _ = self.flush();
@@ -226,7 +229,8 @@ impl<L: Layer> Wire<L> {
 
     /// Gives back the memory of a connection that has ended.
     fn release(&mut self) {
-        (self.output, self.written, self.scratch) = (Vec::new(), 0, Vec::new());
+        (self.output, self.written) = (Vec::new(), 0);
+        self.layer.release();
         self.decoder = Decoder::new(self.limits.frame_bytes);
     }
 
@@ -361,7 +365,7 @@ impl<L: Layer> Connection for Guarded<L> {
 }
 
 /// Whether the operation is to be repeated after an event.
-fn is_later(error: &io::Error) -> bool {
+pub(super) fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 

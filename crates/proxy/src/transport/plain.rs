@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use super::connection::{Guarded, Layer, Wire, accept_from, connect_to, write};
+use super::connection::{Guarded, Layer, READ_BYTES, Wire, accept_from, connect_to, write};
 use super::frames::{Decoder, Frame};
 use super::{Connection, End, Limits, Listener, Transport};
 use crate::NodeName;
@@ -32,7 +32,7 @@ impl Plain {
         expected: Option<NodeName>,
         now: Instant,
     ) -> Box<dyn Connection> {
-        let mut wire = Wire::new(socket, Bare, self.limits, expected, now);
+        let mut wire = Wire::new(socket, Bare(vec![0; READ_BYTES]), self.limits, expected, now);
         wire.greet(&Frame::Name(self.own.as_str().as_bytes()));
         Box::new(Guarded::new(wire))
     }
@@ -76,12 +76,16 @@ impl Listener for PlainListener {
     }
 }
 
-/// No layer at all.
-struct Bare;
+/// No layer at all. The bytes of one read lie here.
+struct Bare(Vec<u8>);
 
 impl Layer for Bare {
-    fn open(&mut self, bytes: &mut &[u8], output: &mut Decoder) -> Result<(), End> {
-        output.take(bytes);
+    fn room(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    fn open(&mut self, read: usize, output: &mut Decoder) -> Result<(), End> {
+        output.take(self.0.get(..read).unwrap_or(&self.0));
         Ok(())
     }
 
@@ -99,5 +103,9 @@ impl Layer for Bare {
 
     fn trusts_names(&self) -> bool {
         true
+    }
+
+    fn release(&mut self) {
+        self.0 = Vec::new();
     }
 }
