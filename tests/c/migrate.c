@@ -80,7 +80,7 @@ static void serve(int endpoint) {
     mnx_reply(m.m_source, &m);
     if (kind != MOVE) continue;
     /* A slot moves once in a second. */
-    while (m3_migrate() != 0) usleep(PAUSE_US);
+    while (m3_migrate_T(10000) != 0) usleep(PAUSE_US);
     if (mnx_getep(getpid()) != EMOLNOTBIND) _exit(2);
     endpoint = m3_bind_backup(VM, SLOT);
   }
@@ -110,6 +110,8 @@ int main(int count, char **words) {
   alarm(WATCHDOG_S);
   setenv("M3_RUNTIME_DIR", other, 1);
   is(m3_migrate(), EMOLNOTBIND, "a caller that is not bound");
+  is(m3_migrate_T(0), EMOLNOTBIND, "the same without a wait");
+  is(m3_migrate_T(-5), EMOLINVAL, "a limit that is none");
   is(refusal_at(lone, CLIENT), -EMOLNOPROXY % 256, "a node without a proxy");
 
   pid_t first = process_of(home);

@@ -316,6 +316,7 @@ int main() {
     blocks(self);
     sockets();
     CHECK(self.migrate().error() == EMOLNOPROXY && self.address() == 1);
+    CHECK(self.migrate(1s).error() == EMOLNOPROXY);
     auto moved = std::move(self);
     CHECK(moved.address() == 1 && moved.send(1, m3ipc::message(1)).error() == EMOLENDPOINT);
   }

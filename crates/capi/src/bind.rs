@@ -35,9 +35,9 @@ pub(crate) fn bind_backup(vmid: i32, nr: i32, limit: Timeout) -> CallResult {
 }
 
 /// Moves the endpoint of the caller to the other node that may have its slot.
-pub(crate) fn migrate() -> CallResult {
+pub(crate) fn migrate(limit: Timeout) -> CallResult {
     current::with(|member| {
-        member.endpoint.migrate()?;
+        member.endpoint.migrate_timeout(limit)?;
         Ok(0)
     })
 }

@@ -1,6 +1,7 @@
 //! The control connection: requests to the node daemon, and its events.
 
 mod connect;
+mod decision;
 mod fail;
 mod limit;
 mod open_requests;
@@ -8,6 +9,7 @@ mod silence;
 mod while_running;
 
 pub(crate) use connect::IfAbsent;
+pub(crate) use decision::Decided;
 pub(crate) use fail::unexpected;
 pub(crate) use limit::{ANSWER_NS, NO_WAIT_NS, RequestLimit};
 pub(crate) use open_requests::{OpenRequest, RequestState};

@@ -85,7 +85,8 @@ impl Proxy {
         }
     }
 
-    /// Ends a local endpoint that moves to another node; `false` if it has ended before.
+    /// Ends a local endpoint that moves to another node; `false` if it has ended before, or if its
+    /// owner does not wait for the move any more: it stays then.
     ///
     /// # Errors
     /// The daemon is gone; the registration does not have the slot.

@@ -244,6 +244,63 @@ fn an_endpoint_stays_where_it_cannot_move() {
     assert_eq!(other.migrate().map_err(|error| error.code()), Err(Code::NoNode));
 }
 
+/// Asks the server to move, by a caller of its own node: that one needs no proxy.
+fn ask_at_home(node: &OneNode, to: Address) {
+    let mut endpoint = node.bind(22);
+    endpoint.sendrec(to, &Message::new(MOVE)).expect("the server answers first");
+}
+
+#[test]
+fn the_proxy_of_the_home_is_stopped() {
+    watchdog(60);
+    let (three, mut home, address) = prepare("stop-home-proxy", BACKUPS);
+    let mut away = start(&three.nodes[BETA], "waiter");
+    let mut client = three.nodes[GAMMA].bind(23);
+    let request = Message::new(7).with_bytes(&1_u32.to_ne_bytes());
+    three.nodes[GAMMA].proxy.signal("STOP");
+    ask_at_home(&three.nodes[GAMMA], address);
+    // Nobody decides, and the call ends.
+    assert_eq!(home.line(), "refused -64");
+    assert!(client.sendrec(address, &request).is_ok());
+    assert_eq!(home.line(), "1");
+    // The proxy reads the wish now, which its owner has given up.
+    three.nodes[GAMMA].proxy.signal("CONT");
+    std::thread::sleep(LATER);
+    assert!(client.sendrec(address, &request).is_ok(), "it has not moved");
+    assert_eq!(home.line(), "1");
+    until("alpha and beta reach gamma again", || {
+        three.nodes[ALPHA].knows(address) && three.nodes[BETA].knows(address)
+    });
+    ask_to_move(&three.nodes[ALPHA], address);
+    lines_until(&mut home, "moved");
+    lines_until(&mut away, "bound");
+}
+
+#[test]
+fn the_proxy_of_the_other_node_is_stopped() {
+    watchdog(120);
+    for is_noticed in [false, true] {
+        let (three, mut home, address) = prepare("stop-other-proxy", BACKUPS);
+        let away = start(&three.nodes[BETA], "waiter");
+        let callers = Callers::start_in(&three, address, [&[1, 2], &[], &[21]]);
+        three.nodes[BETA].proxy.signal("STOP");
+        if is_noticed {
+            // Longer than the silence that counts.
+            std::thread::sleep(Duration::from_secs(4));
+        }
+        ask_at_home(&three.nodes[GAMMA], address);
+        let mut lines = vec![home.line()];
+        while lines.last().is_some_and(|line| line.parse::<u32>().is_ok()) {
+            lines.push(home.line());
+        }
+        let word = lines.last().map(String::as_str);
+        assert!(word == Some("refused -64") || word == Some("moved") && !is_noticed, "{word:?}");
+        three.nodes[BETA].proxy.signal("CONT");
+        std::thread::sleep(LATER);
+        is_served_and_true(&three, callers, [home, away], lines);
+    }
+}
+
 #[test]
 fn two_endpoints_move_past_each_other_and_back() {
     watchdog(240);
@@ -321,11 +378,17 @@ fn kill_while_it_moves(name: &str, kill: impl FnOnce(&mut Three, &mut Process, &
     ask_to_move(&three.nodes[ALPHA], address);
     kill(&mut three, &mut home, &mut away);
     std::thread::sleep(LATER);
-    is_served_and_true(&three, callers, [home, away]);
+    is_served_and_true(&three, callers, [home, away], Vec::new());
 }
 
-/// Checks that each call has ended truly, and that a server can be called.
-fn is_served_and_true(three: &Three, callers: Callers, [mut home, mut away]: [Process; 2]) {
+/// Checks that each call has ended truly, and that a server can be called. `seen` are lines of the
+/// servers that were read before.
+fn is_served_and_true(
+    three: &Three,
+    callers: Callers,
+    [mut home, mut away]: [Process; 2],
+    seen: Vec<String>,
+) {
     let calls = callers.finish();
     // A server that was not killed goes on, or the slot is free for this one.
     let mut spare = start(&three.nodes[GAMMA], "waiter");
@@ -335,7 +398,7 @@ fn is_served_and_true(three: &Three, callers: Callers, [mut home, mut away]: [Pr
         let successor = three.nodes[ALPHA].await_slot(SLOT);
         client.sendrec(successor, &request).is_ok()
     });
-    let mut taken = [home.rest(), away.rest(), spare.rest()];
+    let mut taken = [seen, home.rest(), away.rest(), spare.rest()];
     let last = u32::MAX.to_string();
     taken.iter_mut().for_each(|lines| lines.retain(|line| *line != last));
     check(&calls, &taken);
@@ -426,7 +489,7 @@ fn kill_at(name: &str, node: usize, part: Part, point: &str) {
     three.nodes[node].restart_proxy();
     asked.join().expect("no panic");
     std::thread::sleep(LATER);
-    is_served_and_true(&three, callers, [home, away]);
+    is_served_and_true(&three, callers, [home, away], Vec::new());
 }
 
 #[test]

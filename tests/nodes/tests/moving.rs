@@ -1,9 +1,9 @@
 //! What the daemon of one node does with endpoints that move. The test is the proxy.
 
 use m3ipc::nodes::{BackedSlot, NodesEvent, OtherSlots, Proxy, SlotPlace};
-use m3ipc::{Address, Audience, Code, Endpoint, Location, Message, Rights, Source};
+use m3ipc::{Address, Audience, Code, Endpoint, Location, Message, Rights, Source, Timeout};
 use m3ipc_test_fixture::raw::RawMember;
-use m3ipc_test_fixture::{NodeFixture, until, watchdog};
+use m3ipc_test_fixture::{NodeFixture, signals, until, watchdog};
 use m3ipc_test_nodes::VM;
 use m3ipc_wire::{BindKind, Reply, Request, encode};
 use std::thread::JoinHandle;
@@ -40,8 +40,12 @@ impl Home {
     }
 }
 
-fn migrate(mut mover: Endpoint) -> JoinHandle<(Result<(), Code>, Endpoint)> {
-    std::thread::spawn(move || (mover.migrate().map_err(|error| error.code()), mover))
+fn migrate(mover: Endpoint) -> JoinHandle<(Result<(), Code>, Endpoint)> {
+    migrate_within(mover, Timeout::Never)
+}
+
+fn migrate_within(mut mover: Endpoint, limit: Timeout) -> JoinHandle<(Result<(), Code>, Endpoint)> {
+    std::thread::spawn(move || (mover.migrate_timeout(limit).map_err(|error| error.code()), mover))
 }
 
 /// Waits until an endpoint wants to move.
@@ -212,16 +216,71 @@ fn a_flood_of_requests_to_move_is_one_event_of_the_proxy() {
 }
 
 #[test]
+fn a_move_that_was_given_up_does_not_happen_later() {
+    watchdog(60);
+    let Home { mut proxy, mut mover, vm: _vm, mut caller, fixture: _fixture } =
+        Home::new("given-up");
+    let address = mover.address();
+    let limit = Duration::from_millis(50);
+    for limit in [Timeout::NoWait, Timeout::After(limit), Timeout::Never] {
+        let moved = mover.migrate_timeout(limit).map_err(|error| error.code());
+        // The proxy is silent: the caller's own limit is over, or that of each caller.
+        let own = limit != Timeout::Never;
+        assert_eq!(moved, Err(if own { Code::TimedOut } else { Code::NotConn }));
+        assert_eq!(moves(&mut proxy), [address.0]);
+        assert!(!proxy.moves(VM, address, "beta").expect("the daemon lives"), "{limit:?}");
+        assert!(mover.is_bound());
+        let pending = caller.begin_request(address, &Message::new(7)).expect("it is here");
+        let taken = mover.receive(Source::Any).map(|it| it.source).map_err(|error| error.code());
+        assert_eq!(taken, Ok(caller.address()));
+        assert_eq!(caller.abandon(&pending), None);
+    }
+    // The proxy decides in time.
+    let moving = migrate_within(mover, Timeout::After(Duration::from_secs(60)));
+    await_move(&mut proxy, address);
+    assert!(proxy.moves(VM, address, "beta").expect("the daemon lives"));
+    assert_eq!(moving.join().expect("no panic").0, Ok(()));
+}
+
+#[test]
+fn a_stopped_daemon_leaves_a_move_unknown_and_its_next_call_tells() {
+    watchdog(120);
+    // The proxy has decided before the daemon goes on, or it has not.
+    for decides in [true, false] {
+        let home = Home::new(if decides { "stopped-decided" } else { "stopped" });
+        let Home { mut proxy, mover, vm: _vm, caller: _caller, fixture } = home;
+        let address = mover.address();
+        let moving = migrate_within(mover, Timeout::After(Duration::from_millis(500)));
+        await_move(&mut proxy, address);
+        signals::stop(fixture.daemon_pid());
+        let deciding = decides.then(|| {
+            std::thread::spawn(move || (proxy.moves(VM, address, "beta").expect("it lives"), proxy))
+        });
+        let (moved, mut mover) = moving.join().expect("no panic");
+        signals::resume(fixture.daemon_pid());
+        // The time limit may have been over before the daemon was stopped.
+        assert!(matches!(moved, Err(Code::Unknown | Code::TimedOut)), "{moved:?}");
+        let has_moved = deciding.is_some_and(|it| it.join().expect("no panic").0);
+        assert!(moved == Err(Code::Unknown) || !has_moved);
+        let next = mover.name_attach("next").map_err(|error| error.code());
+        assert_eq!(next.is_err(), has_moved, "{next:?}");
+        assert_eq!(mover.is_bound(), !has_moved);
+    }
+}
+
+#[test]
 fn a_contact_that_waits_hears_that_its_peer_moves() {
     watchdog(60);
     let Home { mut proxy, mover: _mover, vm: _vm, mut caller, fixture } = Home::new("contact");
     // Its pages are not mapped, so nobody gets a link with it yet.
-    let (_raw, address) = raw_member(&fixture);
+    let (raw, address) = raw_member(&fixture);
     let sending = std::thread::spawn(move || {
         caller.send(address, &Message::new(1)).map_err(|error| error.code())
     });
     std::thread::sleep(Duration::from_millis(100));
     assert!(!sending.is_finished(), "it waits");
+    assert!(raw.send_bytes(&encode(&Request::Move), &[]));
+    await_move(&mut proxy, address);
     assert!(proxy.moves(VM, address, "beta").expect("the daemon lives"));
     assert_eq!(sending.join().expect("no panic"), Err(Code::Migrate));
 }

@@ -68,3 +68,24 @@ fn a_killed_proxy_ends_the_wakeup_under_way() {
         });
     }
 }
+
+#[test]
+fn a_stopped_proxy_holds_no_wakeup_up() {
+    watchdog(120);
+    let cluster = Cluster::new("wakeup-stop");
+    let _server = cluster.beta.vm.bind(SERVER).expect("the slot is of beta");
+    let mut client = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    cluster.alpha.proxy.signal("STOP");
+    let woken = client.wakeup(SERVER_ADDRESS).expect_err("nobody says so");
+    assert_eq!(woken.code(), Code::Unknown);
+    let pid = cluster.alpha.proxy.pid();
+    assert!(woken.to_string().contains(&format!("kill -CONT {pid}")), "{woken}");
+    // The next request has its own answer.
+    assert!(client.name_locate("nobody").is_err_and(|error| error.code() == Code::NoNode));
+    cluster.alpha.proxy.signal("CONT");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    until("wakeups cross again", || {
+        client.wakeup(SERVER_ADDRESS).is_err_and(|error| error.code() == Code::ProcRun)
+    });
+}

@@ -94,15 +94,26 @@ int m3_bind_backup_T(int vmid, int nr, long timeout_ms);
  * of the two nodes of the move get EMOLMIGRATE: nothing was taken, and they call again. The state
  * of the program does not move.
  *
- * Returns 0, or a code; the endpoint is as before then:
- *   EMOLNONODE   the registry names no backup of the slot
- *   EMOLNOTCONN  the other node cannot be reached, or the daemon has died meanwhile
- *   EMOLNOPROXY  no m3-proxy runs on this node
- *   EMOLAGAIN    m3-proxy does not know the endpoint yet
- *   EMOLNOTBIND  the caller is not bound; or its endpoint has ended meanwhile, perhaps by the move,
- *                and the daemon has died before it said so
+ * The proxies of both nodes may be stopped: the call takes 3 seconds at most while the daemon runs.
+ *
+ *   timeout_ms  milliseconds to wait. The daemon has 1.5 seconds more to say what became of the
+ *               move.
+ *
+ * Returns 0, or a code; nothing has moved then, and nothing moves later:
+ *   EMOLNONODE    the registry names no backup of the slot
+ *   EMOLNOTCONN   the other node cannot be reached, m3-proxy here does not answer within 3 seconds,
+ *                 or the daemon has died meanwhile
+ *   EMOLNOPROXY   no m3-proxy runs on this node
+ *   EMOLAGAIN     m3-proxy does not know the endpoint yet
+ *   EMOLTIMEDOUT  the limit is over
+ *   EMOLINVAL     the limit is negative and not M3_TIMEOUT_FOREVER
+ * Other codes:
+ *   EMOLNOTBIND   the caller is not bound; or its endpoint has ended meanwhile, perhaps by the
+ *                 move, and the daemon has died before it said so
+ *   EMOLUNKNOWN   the daemon is silent. If the endpoint has moved, its next call gets EMOLNOTBIND
  */
 int m3_migrate(void);
+int m3_migrate_T(long timeout_ms);
 
 /*
  * Binds another process of the same owner on this node to a slot.

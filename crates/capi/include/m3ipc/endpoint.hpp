@@ -86,8 +86,8 @@ public:
   }
 
   /// Moves to the other node that may have the slot. The endpoint has ended here afterwards.
-  result<void> migrate() noexcept {
-    const int code = m3_migrate();
+  result<void> migrate(limit within = {}) noexcept {
+    const int code = m3_migrate_T(within.ms());
     // After EMOLNOTBIND the address may be that of another endpoint already.
     if (code == 0 || code == EMOLNOTBIND) address_ = M3_NONE;
     return detail::done(code);

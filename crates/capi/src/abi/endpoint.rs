@@ -51,7 +51,14 @@ pub extern "C" fn m3_bind_backup_T(vmid: c_int, nr: c_int, timeout_ms: c_long) -
 /// `m3_migrate`: see `m3ipc/endpoint.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_migrate() -> c_int {
-    call(bind::migrate)
+    m3_migrate_T(FOREVER)
+}
+
+/// `m3_migrate_T`: see `m3ipc/endpoint.h`.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub extern "C" fn m3_migrate_T(timeout_ms: c_long) -> c_int {
+    call(|| bind::migrate(limit(timeout_ms)?))
 }
 
 /// `mnx_lclbind`: see `m3ipc/endpoint.h`.

@@ -137,6 +137,12 @@ impl Server {
             return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
         }
         let is_move = matches!(place, SlotPlace::Moved { .. });
+        if let SlotPlace::Moved { address, .. } = &place
+            && !self.awaits_move(MemberId::new(vm, Address(*address)))
+        {
+            let why = "the owner of the endpoint waits for no move any more: it stays";
+            return self.refuse(token, Code::NotBind, why);
+        }
         match self.node.place((vm, slot), place) {
             Ok((ended, tickets)) => {
                 m3ipc_sys::pause_point("daemon.placed");
@@ -179,6 +185,13 @@ impl Server {
         if self.nodes.asked.insert(id) {
             self.tell_proxy(NodesEvent::Move { vm: id.vm, address: id.address.0 });
         }
+    }
+
+    /// Whether the owner of an endpoint waits for its move. An owner that gave it up has been told
+    /// that nothing moves. The proxy has heard of the wish, so a later one is new to it.
+    fn awaits_move(&mut self, id: MemberId) -> bool {
+        self.nodes.asked.remove(&id);
+        !self.connections.deferred_until(Deferred::Move(id)).is_empty()
     }
 
     /// Ends an endpoint that moves: its peers may call again.

@@ -51,6 +51,7 @@ mod inbox;
 mod inheritance;
 mod interruption;
 mod membership;
+mod migrate;
 mod missing_links;
 mod notify;
 mod outgoing;

@@ -3,9 +3,9 @@
 use super::Endpoint;
 use super::daemon_watch::MARKED_SLEEP_NS;
 use super::waiter::SLOW_CHECK_NS;
-use crate::control::{Control, RequestLimit};
-use crate::error::{Fail, NameError, NodeError, UnbindError, WaitError, WakeupError};
-use crate::timeout::Timeout;
+use crate::control::{Control, Decided, RequestLimit};
+use crate::error::{Fail, NameError, UnbindError, WaitError, WakeupError};
+use crate::timeout::{Deadline, Timeout};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{DaemonMark, WaitCall, WaitMode};
@@ -166,33 +166,6 @@ impl Endpoint {
         self.ask_daemon(&request).map(drop).map_err(|fail| UnbindError::of(fail, address))
     }
 
-    /// Moves this endpoint to the other node that the registry names for its slot, where a program
-    /// waits in [`bind_backup`](crate::Vm::bind_backup). It keeps its address. Answer first what
-    /// was taken: other requests end with -108. What was not taken waits at its node for the new
-    /// endpoint; callers of this node and of the other one get -332, and call again. The endpoint
-    /// has ended here afterwards. The state of the program does not move.
-    ///
-    /// # Errors
-    /// [`NodeError`]; the endpoint is as before. No proxy -307; the registry names no other node
-    /// -316; no connection to it, or the daemon has died meanwhile -64; the proxy does not know the
-    /// endpoint yet -11. After -310 the endpoint has ended, perhaps by the move: its daemon has
-    /// died before it said so.
-    pub fn migrate(&mut self) -> Result<(), NodeError> {
-        self.membership.check_bound()?;
-        self.disarm();
-        let moved = self.session.control_mut().request_while_running(&Request::Move);
-        if moved.as_ref().is_err_and(|fail| fail.code == Code::NotConn) {
-            // The address may be that of another endpoint by now: a drop must not unbind it.
-            self.reattach_if_closed();
-            self.membership.check_bound()?;
-        }
-        moved?;
-        self.end_inheritance();
-        crate::observe::unbound(self.membership.vm(), self.membership.address());
-        self.membership.end(Code::Shutdown);
-        Ok(())
-    }
-
     /// Asks the daemon; asks its successor if the daemon dies meanwhile.
     pub(super) fn ask_daemon(&mut self, request: &Request) -> Result<i32, Fail> {
         self.membership.check_bound()?;
@@ -200,6 +173,15 @@ impl Endpoint {
         let ask = |control: &mut Control| match request {
             // The reply waits for the end of the other endpoint.
             Request::Unbind { .. } => control.request_while_running(request),
+            // That of an endpoint of another node waits for the proxy.
+            Request::Wakeup { .. } => match control.request_decided(request, Deadline::NEVER)? {
+                Decided::Answered(reply) => Ok((reply, Vec::new())),
+                Decided::GivenUp(why) => {
+                    let why = format!("the endpoint may have been woken: {why}");
+                    Err(Fail::new(Code::Unknown, why))
+                }
+                Decided::Unknown(why) => Err(Fail::new(Code::TimedOut, why)),
+            },
             _ => control.request(request),
         };
         let reply = match ask(self.session.control_mut()) {
@@ -247,11 +229,7 @@ impl Endpoint {
         result
     }
 
-    fn await_ticket(
-        &mut self,
-        what: &AwaitedEvent,
-        deadline: crate::timeout::Deadline,
-    ) -> Result<Address, Fail> {
+    fn await_ticket(&mut self, what: &AwaitedEvent, deadline: Deadline) -> Result<Address, Fail> {
         let mut ticket = None;
         loop {
             let Some(open) = ticket else {

@@ -39,7 +39,7 @@ impl Local {
         let name = self.node_names.get(&node).cloned().unwrap_or_default();
         m3ipc_sys::pause_point("proxy.move_asked");
         if !self.proxy.moves(vm, id.address, &name)? {
-            // Its end is among the events.
+            // Its owner has given the move up, or its end is among the events.
             return Ok(());
         }
         m3ipc_sys::pause_point("proxy.move_ended");
