@@ -202,8 +202,15 @@ pub struct Asked {
 /// # Errors
 /// There is none, or it does not answer this user in time.
 pub fn ask(directory: &Path) -> Result<Asked, StatusError> {
-    let stream = UnixStream::connect(directory.join(SOCKET_NAME))
-        .map_err(|cause| StatusError::Absent { directory: directory.into(), cause })?;
+    let connected = m3ipc_sys::connect_stream_within(&directory.join(SOCKET_NAME), LIMIT);
+    let stream = connected.map(UnixStream::from).map_err(|errno| match errno {
+        // Earlier readers of a stopped proxy wait in its queue, though they are gone.
+        m3ipc_sys::Errno::AGAIN => StatusError::Silent {
+            directory: directory.into(),
+            cause: io::Error::new(io::ErrorKind::TimedOut, "it takes no connection"),
+        },
+        errno => StatusError::Absent { directory: directory.into(), cause: errno.into() },
+    })?;
     read(stream).map_err(|cause| StatusError::Silent { directory: directory.into(), cause })
 }
 
@@ -293,6 +300,21 @@ mod tests {
         socket.serve(|| status(5_000));
         drop(idle);
         socket.serve(|| panic!("nobody asks"));
+        std::fs::remove_dir_all(&directory).expect("a test may write there");
+    }
+
+    #[test]
+    fn a_stopped_proxy_with_a_full_queue_holds_no_reader_up() {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
+        let directory = directory("full");
+        let path = directory.join(SOCKET_NAME);
+        let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("descriptors");
+        bind(&listener, &SocketAddrUnix::new(&path).expect("a short path")).expect("it is free");
+        listen(&listener, 0).expect("it is bound");
+        // The queue takes one connection, and nobody accepts.
+        let first = UnixStream::connect(&path).expect("there is room");
+        assert!(matches!(ask(&directory), Err(StatusError::Silent { .. })));
+        drop((first, listener));
         std::fs::remove_dir_all(&directory).expect("a test may write there");
     }
 }

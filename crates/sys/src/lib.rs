@@ -88,9 +88,9 @@ pub use rustix::io::Errno;
 pub use scheduling::{Scheduling, has_thread};
 pub use signal_set::{SignalSet, unblock_signals};
 pub use stream::{
-    Datagram, Direction, ReceiveFlags, bind_datagrams, bound_path, connect_datagrams, has_hung_up,
-    packet_pair, receive_bytes, receive_datagram, send_bytes, set_nonblocking, shut_down,
-    stream_pair,
+    Datagram, Direction, ReceiveFlags, bind_datagrams, bound_path, connect_datagrams,
+    connect_stream_within, has_hung_up, packet_pair, receive_bytes, receive_datagram, send_bytes,
+    set_nonblocking, shut_down, stream_pair,
 };
 pub use tcp::tcp_round_trip;
 pub use user_ids::UserNames;

@@ -10,9 +10,10 @@ use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
     SocketFlags, SocketType, bind, connect, recv, recvmsg, sendmsg, shutdown, socket_with,
-    socketpair,
+    socketpair, sockopt,
 };
 use std::path::Path;
+use std::time::Duration;
 
 /// The direction of a connection that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,24 @@ pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     refuse_descriptors(&one);
     refuse_descriptors(&other);
     Ok((one, other))
+}
+
+/// Connects to the listener for bytes at `path` within a time limit. The queue of a stopped
+/// listener may be full.
+///
+/// # Errors
+/// `NOENT`, `CONNREFUSED` without a listener; `ACCES`; `AGAIN` if the limit passed.
+///
+/// # Source
+/// unix(7); socket(7), `SO_SNDTIMEO`
+pub fn connect_stream_within(path: &Path, limit: Duration) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // A limit of 0 would be none.
+    let limit = limit.max(Duration::from_millis(1));
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(limit))?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
 }
 
 /// Both ends of a connection for packets with descriptors. The first end does not block, and

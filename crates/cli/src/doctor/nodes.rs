@@ -1,7 +1,7 @@
 //! Other nodes, as the proxy of this node sees them.
 
 use super::finding::Finding;
-use m3ipc_sys::{peer_user, user_id};
+use m3ipc_sys::{connect_stream_within, peer_user, user_id};
 use serde_json::Value;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
@@ -34,7 +34,9 @@ pub fn examine(directory: &Path) -> Vec<Finding> {
 }
 
 fn ask(directory: &Path) -> io::Result<Value> {
-    let stream = UnixStream::connect(directory.join(SOCKET_NAME))?;
+    // The queue of a stopped proxy may be full.
+    let connected = connect_stream_within(&directory.join(SOCKET_NAME), LIMIT);
+    let stream = UnixStream::from(connected.map_err(io::Error::from)?);
     let uid = peer_user(&stream)?;
     if uid != 0 && uid != user_id() && user_id() != 0 {
         return Err(io::Error::other(format!("it is a process of user {uid}")));
