@@ -83,14 +83,21 @@ impl ProxyLine {
 
     /// Reads what has come; waits if nothing has.
     fn turn(&mut self) -> io::Result<()> {
+        if self.pump()? { Ok(()) } else { self.wait() }
+    }
+
+    /// Writes and reads as much as the socket gives. Whether any frame came.
+    fn pump(&mut self) -> io::Result<bool> {
         let before = self.came.len();
         let mut frame = vec![];
         while self.connection.receive(&mut frame, Instant::now()).map_err(io::Error::other)? {
             self.came.push_back(std::mem::take(&mut frame));
         }
-        if self.came.len() > before {
-            return Ok(());
-        }
+        Ok(self.came.len() > before)
+    }
+
+    /// Waits for the socket, or for the next deadline.
+    fn wait(&self) -> io::Result<()> {
         let mut flags = PollFlags::IN;
         flags.set(PollFlags::OUT, self.connection.wants_write());
         let limit =
@@ -100,12 +107,22 @@ impl ProxyLine {
         poll(&mut [PollFd::from_borrowed_fd(socket, flags)], limit.as_ref())?;
         Ok(())
     }
+
+    fn takes(&mut self, frame: &[u8]) -> io::Result<bool> {
+        let sent = self.connection.send(frame, Instant::now()).map_err(io::Error::other)?;
+        Ok(sent == Sent::Taken)
+    }
 }
 
 impl Line for ProxyLine {
     async fn send(&mut self, frame: &[u8], flush: bool) -> io::Result<()> {
-        while self.connection.send(frame, Instant::now()).map_err(io::Error::other)? == Sent::Full {
-            self.turn()?;
+        while !self.takes(frame)? {
+            // A write may have made room. A wait now would be for an event that never comes.
+            self.pump()?;
+            if self.takes(frame)? {
+                break;
+            }
+            self.wait()?;
         }
         if flush {
             self.connection.flush();
