@@ -81,6 +81,26 @@ pub fn failure_of(code: Code) -> Failure {
         Code::Migrate => Failure::Moved,
         Code::PeerBroke => Failure::Broke,
         Code::NoMem | Code::AllocMem | Code::Again | Code::NoPayload => Failure::Overload,
+        // The daemon here has gone, is silent, or has ended the VM: this node cannot be reached.
+        Code::NotConn | Code::DrvsInit | Code::VmNotRun | Code::Shutdown | Code::TimedOut => {
+            Failure::LinkDown
+        }
         _ => Failure::State,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_has_gone_is_no_state_of_the_receiver() {
+        for code in [Code::NotConn, Code::DrvsInit, Code::TimedOut] {
+            assert_eq!(failure_of(code).code_before(), Code::NotConn, "{code:?}");
+        }
+        // Codes that mean the same on both nodes.
+        for code in [Code::DstDied, Code::Endpoint, Code::CallDenied, Code::Locked, Code::Migrate] {
+            assert_eq!(failure_of(code).code_before(), code);
+        }
     }
 }
