@@ -16,9 +16,15 @@ impl World {
                 self.at(id).moved.insert(slot, endpoint.address);
             }
             Action::Placed { vm, slot, node } => {
-                let here = self.endpoint_at(id, (vm, slot));
-                if let Some(endpoint) = here.filter(|_| node != id) {
-                    self.end_endpoint(id, endpoint, false)?;
+                if node != id {
+                    // The daemon tells of the end later: what the machine says before comes first.
+                    self.drain(id)?;
+                    let here = self.endpoint_at(id, (vm, slot));
+                    if let Some(endpoint) = here
+                        && self.at(id).machine.owners().owner(endpoint) != Some(id)
+                    {
+                        self.end_endpoint(id, endpoint, false)?;
+                    }
                 }
                 if node == id && self.rng.bool() {
                     self.bind_at_home(id, (vm, slot));

@@ -329,6 +329,8 @@ impl Directory {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let directory =
             std::env::temp_dir().join(format!("m3-nodes-{}-{serial}-{name}", std::process::id()));
+        // A killed process that had this number left it.
+        let _ = std::fs::remove_dir_all(&directory);
         let names = ["alpha", "beta"].map(|name| NodeName::new(name).expect("a name"));
         keys::make(&directory.join("keys"), &names).expect("keys can be made");
         let [a, b] = free_ports();

@@ -93,6 +93,8 @@ impl Three {
 /// A directory with the keys of all nodes.
 fn prepare(name: &str) -> PathBuf {
     let directory = std::env::temp_dir().join(format!("m3-nodes-{}-{name}", std::process::id()));
+    // A killed process that had this number left it.
+    let _ = std::fs::remove_dir_all(&directory);
     let names = NAMES.map(|name| NodeName::new(name).expect("a name"));
     keys::make(&directory.join("keys"), &names).expect("keys can be made");
     directory
