@@ -39,7 +39,7 @@ impl World {
             }
             Action::GiveBack { vm, slot } => {
                 let clock_ns = self.clock_ns(id);
-                self.given.remove(&(vm, slot));
+                // It stays given: the home may have moved the endpoint once more.
                 if self.endpoint_at(id, (vm, slot)).is_none() {
                     self.at(id).machine.gave_back(clock_ns, vm, slot);
                 }
