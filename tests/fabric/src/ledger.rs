@@ -70,6 +70,14 @@ impl Ledger {
         self.calls.get_mut(usize::try_from(number).ok()?)
     }
 
+    /// Whether a later message of the same pair was taken.
+    pub fn was_passed(&self, number: u64) -> bool {
+        let entry = usize::try_from(number).ok().and_then(|number| self.calls.get(number));
+        entry.is_some_and(|entry| {
+            self.taken.iter().any(|((_, pair), last)| *pair == entry.pair && *last > number)
+        })
+    }
+
     pub fn taken(&mut self, node: NodeId, number: u64) -> Checked {
         let Some(entry) = self.entry(number) else { return Err(format!("{number} is no call")) };
         entry.deliveries += 1;

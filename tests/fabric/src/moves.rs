@@ -27,7 +27,7 @@ impl World {
     }
 
     /// Whether a call that has ended is sent again, once: its receiver has moved, and nothing of
-    /// its caller is under way behind it.
+    /// its caller is under way behind it, or has passed it. A stand-in has one message of a pair.
     pub fn is_sent_again(
         &mut self,
         id: NodeId,
@@ -37,7 +37,8 @@ impl World {
         let at_ns = self.now_ns + self.rng.u64(0..300 * MS);
         let node = self.at(id);
         let later = node.calls.values().any(|(it, caller)| *caller == from && *it > number);
-        let is_behind = later || node.again.values().any(|caller| *caller == from);
+        let waits_behind = later || node.again.values().any(|caller| *caller == from);
+        let is_behind = waits_behind || self.ledger.was_passed(number);
         let has_moved = *outcome == Outcome::NotDelivered(Failure::Moved);
         if !has_moved || is_behind || !self.sent_again.insert(number) {
             return false;

@@ -70,12 +70,13 @@ impl Control {
             }
             return Ok(Decided::Unknown(why));
         };
-        let proxy = match self.read_answer_until(end_ns, OnSignal::GoOn) {
+        let proxy = match is_asked.and_then(|()| self.read_answer_until(end_ns, OnSignal::GoOn)) {
             Ok(Some((Reply::OtherNodes { proxy_pid, .. }, _))) => proxy_pid,
             Ok(None) => {
                 self.open.give_up();
                 None
             }
+            // The second request was never sent, or the daemon has ended.
             Ok(Some(_)) | Err(_) => None,
         };
         match reply {

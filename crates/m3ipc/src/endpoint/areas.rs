@@ -126,7 +126,7 @@ impl Endpoint {
                 }
                 Ok(_) => return Err(unexpected()),
                 // The creator has not mapped the area yet. A proxy does not wait for one that never
-                // does: whoever names a block has mapped its area.
+                // does: the giver of a block has mapped its area.
                 Err(fail) if fail.code == Code::Again && !limit.has_passed() => {
                     if self.is_one_stand_in() {
                         return Err(Fail::new(Code::PeerBroke, fail.why()));
