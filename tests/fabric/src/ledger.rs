@@ -30,8 +30,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Ledger {
     calls: Vec<Entry>,
-    /// The latest number that was taken, per node and pair.
-    taken: BTreeMap<(NodeId, (EndpointId, Address)), u64>,
+    /// The latest number that was taken, per node, node of the sender, and pair.
+    taken: BTreeMap<(NodeId, NodeId, (EndpointId, Address)), u64>,
     /// Notification bits that have not arrived.
     notified: BTreeMap<(EndpointId, Address), u64>,
     /// A node that exchanged messages with an endpoint of another node.
@@ -74,7 +74,7 @@ impl Ledger {
     pub fn was_passed(&self, number: u64) -> bool {
         let entry = usize::try_from(number).ok().and_then(|number| self.calls.get(number));
         entry.is_some_and(|entry| {
-            self.taken.iter().any(|((_, pair), last)| *pair == entry.pair && *last > number)
+            self.taken.iter().any(|((_, _, pair), last)| *pair == entry.pair && *last > number)
         })
     }
 
@@ -82,6 +82,7 @@ impl Ledger {
         let Some(entry) = self.entry(number) else { return Err(format!("{number} is no call")) };
         entry.deliveries += 1;
         let (pair, deliveries, kind) = (entry.pair, entry.deliveries, entry.kind);
+        let sender_node = entry.node;
         if deliveries > 1 {
             return Err(format!("{number} was taken twice"));
         }
@@ -92,7 +93,8 @@ impl Ledger {
         if kind == CallKind::Wakeup {
             return Ok(());
         }
-        let earlier = self.taken.insert((node, pair), number);
+        // A sender that has moved begins anew (CAVEATS: a send that it had not ended).
+        let earlier = self.taken.insert((node, sender_node, pair), number);
         if earlier.is_some_and(|earlier| earlier >= number) {
             return Err(format!("{number} was taken after {earlier:?}, of one pair"));
         }
