@@ -20,8 +20,15 @@ const NEEDS: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"
 pub fn link(workspace: &Workspace, built: &Path, soname: &str) -> Result<PathBuf, Error> {
     let map = workspace.root.join("crates/capi/libm3ipc.map");
     let shared = built.join(soname);
-    link_with(&built.join(archive(workspace)), &map, soname, &shared)?;
-    Ok(shared)
+    // Another install may read or link the library at the same time: it appears whole.
+    let own = built.join(format!("{soname}.{}", std::process::id()));
+    let linked = link_with(&built.join(archive(workspace)), &map, soname, &own).and_then(|()| {
+        std::fs::rename(&own, &shared).map_err(|error| Error::write(&shared, error))
+    });
+    if linked.is_err() {
+        let _ = std::fs::remove_file(&own);
+    }
+    linked.map(|()| shared)
 }
 
 /// The file name of the static library, from the name of the target: cargo forbids `m3ipc`, which
