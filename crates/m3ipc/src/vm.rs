@@ -1,13 +1,13 @@
 //! A VM of the node, and how endpoints are bound in it.
 
 use crate::control::RequestLimit;
-use crate::endpoint::{self, Endpoint};
+use crate::endpoint::{self, Endpoint, Interruption};
 use crate::error::{BindError, NodeError};
 use crate::info::{VmInfo, VmLife};
 use crate::runtime;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, NONE};
-use m3ipc_wire::{BindKind, VmParams};
+use m3ipc_wire::{BackedSlot, BindKind, VmParams};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -303,7 +303,61 @@ impl Vm {
     /// with -308 and the name of the node if this node has no backup of the slot; others as
     /// [`bind`](Self::bind), at once for a caller that is bound already or may not bind the slot.
     pub fn bind_backup(&self, slot: i32, limit: impl Into<Timeout>) -> Result<Endpoint, BindError> {
-        bind_backup_at(&self.directory, self.id(), slot, limit.into())
+        let place = BackedSlot { vm: self.id(), slot };
+        bind_backup_at(&self.directory, place, BindKind::Process, limit, Interruption::default())
+    }
+
+    /// Binds one more endpoint of the calling process as the backup of a slot, as
+    /// [`bind_backup`](Self::bind_backup) binds the process. The process must be bound in this VM,
+    /// as for [`bind_additional`](Self::bind_additional). So a program can wait for several slots,
+    /// and an endpoint that moves away leaves the others of its process alone.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let vm = node.vm();
+    /// use std::time::Duration;
+    ///
+    /// let first = vm.bind(1)?;
+    /// // No proxy runs here, so nobody knows whether the slot is at this node.
+    /// let late = vm.bind_additional_backup(5, Duration::from_millis(1)).unwrap_err();
+    /// assert_eq!(late.code(), m3ipc::Code::TimedOut);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BindError::ProcessUnbound`], and as [`bind_backup`](Self::bind_backup).
+    pub fn bind_additional_backup(
+        &self,
+        slot: i32,
+        limit: impl Into<Timeout>,
+    ) -> Result<Endpoint, BindError> {
+        let place = BackedSlot { vm: self.id(), slot };
+        bind_backup_at(&self.directory, place, BindKind::Additional, limit, Interruption::default())
+    }
+
+    /// The same with a hook that decides which signals end the wait. The hook stays with the
+    /// endpoint: see [`Endpoint::interrupt_by`].
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let vm = node.vm();
+    /// let first = vm.bind(1)?;
+    /// let ends = || true; // what a signal handler would say
+    /// let ended = vm.bind_additional_backup_by(5, None, ends).unwrap_err();
+    /// assert_eq!(ended.code(), m3ipc::Code::Intr);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`bind_additional_backup`](Self::bind_additional_backup).
+    pub fn bind_additional_backup_by(
+        &self,
+        slot: i32,
+        limit: impl Into<Timeout>,
+        interrupted: impl FnMut() -> bool + Send + Sync + 'static,
+    ) -> Result<Endpoint, BindError> {
+        let (place, hook) = (BackedSlot { vm: self.id(), slot }, Interruption::by(interrupted));
+        bind_backup_at(&self.directory, place, BindKind::Additional, limit, hook)
     }
 
     fn bind_as(&self, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, BindError> {
@@ -331,12 +385,13 @@ fn bind_at(
 
 fn bind_backup_at(
     directory: &Path,
-    vm: i32,
-    slot: i32,
-    limit: Timeout,
+    place: BackedSlot,
+    kind: BindKind,
+    limit: impl Into<Timeout>,
+    interruption: Interruption,
 ) -> Result<Endpoint, BindError> {
-    let bound = endpoint::bind_backup(directory, vm, slot, limit);
-    bound.map_err(|fail| BindError::of(fail, Address(slot)))
+    let bound = endpoint::bind_backup(directory, place, kind, limit.into(), interruption);
+    bound.map_err(|fail| BindError::of(fail, Address(place.slot)))
 }
 
 impl Endpoint {
@@ -384,7 +439,8 @@ impl Endpoint {
     /// # Errors
     /// As [`Vm::bind_backup`].
     pub fn bind_backup(vm: i32, slot: i32, limit: impl Into<Timeout>) -> Result<Self, BindError> {
-        bind_backup_at(&runtime::directory(), vm, slot, limit.into())
+        let (directory, place) = (runtime::directory(), BackedSlot { vm, slot });
+        bind_backup_at(&directory, place, BindKind::Process, limit, Interruption::default())
     }
 
     /// Waits until another process binds this one (`wait4bind` after `lclbind`). The example is at

@@ -48,7 +48,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 11 | the notice `MappedNoReply` on demand, a request in the packet of the greeting |
 /// | 12 | [`OtherSlots`], [`NodesRequest::Place`], [`AwaitedEvent::Place`] |
 /// | 13 | [`Request::Move`], [`SlotPlace::Moved`], [`DaemonEvent::Moved`] |
-pub const VERSION: u32 = 13;
+/// | 14 | additional endpoints in [`AwaitedEvent::Place`] |
+pub const VERSION: u32 = 14;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

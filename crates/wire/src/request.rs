@@ -31,7 +31,12 @@ pub enum AwaitedEvent {
     Name(String),
     /// This slot is at this node, as its home has it or its backup took it. The caller needs no
     /// endpoint. Without a proxy this waits for one.
-    Place(BackedSlot),
+    Place {
+        /// The slot.
+        slot: BackedSlot,
+        /// Whether an additional endpoint of the caller shall have it, not the process.
+        is_additional: bool,
+    },
 }
 
 /// A frame from a member. Each variant names its reply.

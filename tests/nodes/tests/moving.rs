@@ -83,6 +83,30 @@ fn a_move_ends_with_its_endpoint() {
 }
 
 #[test]
+fn an_additional_endpoint_waits_for_its_place() {
+    watchdog(60);
+    let Home { mut proxy, mover: _mover, vm, caller, fixture: _fixture } = Home::new("additional");
+    let slot = OTHER.slot;
+    proxy.place(OTHER, SlotPlace::There("beta".to_owned())).expect("the daemon takes it");
+    let refused = vm.bind_backup(slot, None).map_err(|error| error.code());
+    assert_eq!(refused.err(), Some(Code::SlotUsed), "the process is bound");
+    let brief = Duration::from_millis(20);
+    let late = vm.bind_additional_backup(slot, brief).map_err(|error| error.code());
+    assert_eq!(late.err(), Some(Code::TimedOut));
+    let of_thread = vm.clone();
+    let waiting =
+        std::thread::spawn(move || of_thread.bind_additional_backup(slot, Duration::from_secs(20)));
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!waiting.is_finished(), "it waits");
+    proxy.place(OTHER, SlotPlace::Here(None)).expect("the daemon takes it");
+    let bound = waiting.join().expect("no panic").expect("the place is free");
+    assert_eq!(bound.address().slot(), slot);
+    drop((bound, caller));
+    let unbound = vm.bind_additional_backup(slot, None).map_err(|error| error.code());
+    assert_eq!(unbound.err(), Some(Code::GrpLeader), "at once");
+}
+
+#[test]
 fn a_slot_without_a_backup_does_not_ask_the_proxy() {
     watchdog(60);
     let Home { mut proxy, mover: _mover, vm, caller: _caller, fixture: _fixture } =

@@ -2,7 +2,9 @@
 
 use crate::quota::Resource;
 use crate::server::Server;
-use crate::tables::{Credentials, Member, MemberId, NameError, TicketId, Wait, WaitError};
+use crate::tables::{
+    Credentials, Member, MemberId, MemberKind, NameError, TicketId, Wait, WaitError,
+};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{AwaitedEvent, BackedSlot, Reply};
@@ -83,9 +85,13 @@ impl Server {
                 self.node.wait_unbind(Some(own?.address), id, ticket)
             }
             AwaitedEvent::Name(name) => self.node.wait_name(own?.vm, name, ticket),
-            AwaitedEvent::Place(BackedSlot { vm, slot }) => {
+            AwaitedEvent::Place { slot: BackedSlot { vm, slot }, is_additional } => {
                 let has_proxy = self.nodes.proxy.is_some();
-                self.node.wait_place((*vm, *slot), (member, cred), has_proxy, ticket)
+                let kind = match is_additional {
+                    true => MemberKind::Additional,
+                    false => MemberKind::Process,
+                };
+                self.node.wait_place((*vm, *slot), (member, cred, kind), has_proxy, ticket)
             }
         })
     }

@@ -133,7 +133,7 @@ impl Node {
     pub fn wait_place(
         &mut self,
         (vm, slot): (i32, Slot),
-        (member, cred): (Member, &Credentials),
+        (member, cred, kind): (Member, &Credentials, MemberKind),
         has_proxy: bool,
         ticket: TicketId,
     ) -> Result<Wait, WaitError> {
@@ -147,7 +147,7 @@ impl Node {
             return Err(WaitError::NoBackup { slot, node: range.node.clone() });
         }
         let is_here = range.is_none();
-        self.check_right(vm, slot, member, cred, MemberKind::Process)?;
+        self.check_right(vm, slot, member, cred, kind)?;
         match is_here && has_proxy {
             true => Ok(Wait::Already(place.address)),
             false => Ok(self.register(Event::Placed(place), ticket)),

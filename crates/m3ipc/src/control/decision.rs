@@ -15,10 +15,13 @@ use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
 use m3ipc_wire::{NodesRequest, Reply, Request};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// The time of the proxy for its decision, for a caller without an earlier limit: after so long a
 /// silence a node counts as lost, too.
 const DECISION_NS: u64 = 3_000_000_000;
+/// The longest sleep until the caller is asked whether a signal ends the wait.
+const SIGNAL_CHECK_NS: u64 = 1_000_000_000;
 /// The time of the daemon to say what became of a request that is given up.
 const END_NS: u64 = 1_500_000_000;
 
@@ -35,7 +38,7 @@ pub(crate) enum Decided {
 
 impl Control {
     /// Sends a request that the proxy decides, and awaits its end until this deadline and for three
-    /// seconds at most. Signals do not end the wait.
+    /// seconds at most. `ends` is asked after each signal and once a second, and ends the wait.
     ///
     /// # Errors
     /// The failure in the answer. [`Code::NotConn`] if the daemon has ended. [`Code::TimedOut`] if
@@ -44,6 +47,7 @@ impl Control {
         &mut self,
         request: &Request,
         deadline: Deadline,
+        ends: impl FnMut() -> bool,
     ) -> Result<Decided, Fail> {
         let now_ns = m3ipc_sys::monotonic_ns();
         let until_ns = match deadline.no_wait {
@@ -53,7 +57,7 @@ impl Control {
         self.give_back();
         self.send_until(request, until_ns)?;
         m3ipc_sys::pause_point("client.decision_asked");
-        if let Some(answer) = self.read_answer_until(until_ns, OnSignal::GoOn)? {
+        if let Some(answer) = self.read_decision_until(until_ns, ends)? {
             return answered(answer).map(|(reply, _)| Decided::Answered(reply));
         }
         let end_ns = m3ipc_sys::monotonic_ns() + END_NS;
@@ -86,6 +90,26 @@ impl Control {
             reply => answered((reply, fds)).map(|(reply, _)| Decided::Answered(reply)),
         }
     }
+
+    /// Reads an answer; `None` if none has come until the deadline, or until `ends` says so.
+    fn read_decision_until(
+        &mut self,
+        deadline_ns: u64,
+        mut ends: impl FnMut() -> bool,
+    ) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
+        loop {
+            if let Some(answer) = self.read()? {
+                return Ok(Some(answer));
+            }
+            let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
+            // A signal that comes just before the sleep does not end it.
+            let readable =
+                m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns.min(SIGNAL_CHECK_NS));
+            if readable != Ok(true) && (left_ns == 0 || ends()) {
+                return Ok(None);
+            }
+        }
+    }
 }
 
 /// Why the proxy does not decide in time, and the next step.
@@ -109,7 +133,6 @@ mod tests {
     use super::*;
     use crate::timeout::Timeout;
     use m3ipc_wire::{FromDaemon, Refusal};
-    use std::os::fd::{AsFd, OwnedFd};
     use std::thread::JoinHandle;
     use std::time::Duration;
 
@@ -142,7 +165,7 @@ mod tests {
 
     fn decide(control: &mut Control) -> Result<Decided, Fail> {
         let deadline = Timeout::After(Duration::from_millis(20)).deadline();
-        control.request_decided(&Request::Move, deadline)
+        control.request_decided(&Request::Move, deadline, || false)
     }
 
     /// The next request gets its own answer.
@@ -165,6 +188,22 @@ mod tests {
             }
             is_in_step(&mut control, &daemon.join().expect("no panic"));
         }
+    }
+
+    #[test]
+    fn a_caller_that_is_interrupted_gives_the_request_up() {
+        let (mut control, socket) = pair("decision-interrupted");
+        let daemon = daemon(socket, given_up());
+        let mut asked = 0;
+        let ends = || {
+            asked += 1;
+            asked == 2
+        };
+        let deadline = Timeout::Never.deadline();
+        let decided = control.request_decided(&Request::Move, deadline, ends);
+        assert!(matches!(decided, Ok(Decided::GivenUp(_))), "{decided:?}");
+        assert_eq!(asked, 2, "it went on once");
+        is_in_step(&mut control, &daemon.join().expect("no panic"));
     }
 
     #[test]

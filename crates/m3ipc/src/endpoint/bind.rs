@@ -6,6 +6,7 @@ use super::contact::TRIES;
 use super::copy::Copies;
 use super::daemon_session::DaemonSession;
 use super::fast_calls::FastCalls;
+use super::interruption::Interruption;
 use super::membership::Membership;
 use super::page_set::map_pages;
 use super::trace::EndpointTrace;
@@ -27,6 +28,9 @@ use std::path::Path;
 const NO_FAST_PATH: &str = "M3_NO_FAST_PATH";
 /// The wait strategy of new endpoints: `spin`, `block` or `adaptive`. For tests.
 const WAIT: &str = "M3_WAIT";
+
+/// The longest sleep until a hook is asked whether a signal ends the wait.
+const SIGNAL_CHECK_NS: u64 = 1_000_000_000;
 
 /// A daemon that ends after so long was no failed try.
 const LASTED_NS: u64 = 1_000_000_000;
@@ -117,7 +121,7 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
             && let (Reply::Wait(ticket), _) =
                 control.request(&Request::Await(AwaitedEvent::OwnBind))?
         {
-            wait_ticket(&mut control, ticket, deadline)?;
+            wait_ticket(&mut control, ticket, deadline, &mut Interruption::default())?;
         }
         let claimed = control.request(&Request::Claim);
         let (reply, fds) = claimed.map_err(|fail| match fail.code {
@@ -131,23 +135,26 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
     })
 }
 
-/// Waits until a slot with a backup is at this node, and binds the calling process there.
+/// Waits until a slot with a backup is at this node, and binds an endpoint of this kind there. The
+/// interruption ends the wait, and stays with the endpoint.
 pub(crate) fn bind_backup(
     directory: &Path,
-    vm: i32,
-    slot: i32,
+    BackedSlot { vm, slot }: BackedSlot,
+    kind: BindKind,
     limit: Timeout,
+    mut interruption: Interruption,
 ) -> Result<Endpoint, Fail> {
     let deadline = limit.deadline();
     // One limit for all attempts.
     let within = RequestLimit::until(deadline);
-    let (awaited, nonce) = (AwaitedEvent::Place(BackedSlot { vm, slot }), random_number());
-    let bind = Request::Bind { vm, slot: Some(slot), kind: BindKind::Process, nonce };
-    retry_waits(m3ipc_sys::monotonic_ns, || {
+    let is_additional = kind == BindKind::Additional;
+    let awaited = AwaitedEvent::Place { slot: BackedSlot { vm, slot }, is_additional };
+    let bind = Request::Bind { vm, slot: Some(slot), kind, nonce: random_number() };
+    let mut endpoint = retry_waits(m3ipc_sys::monotonic_ns, || {
         let mut control = Control::connect_within(directory, IfAbsent::Revive, within)?;
         loop {
             if let (Reply::Wait(ticket), _) = control.request(&Request::Await(awaited.clone()))? {
-                wait_ticket(&mut control, ticket, deadline)?;
+                wait_ticket(&mut control, ticket, deadline, &mut interruption)?;
             }
             // The bind asks on the connection that has waited: after the death of the daemon its
             // successor must hear of the slots of other nodes first.
@@ -161,10 +168,17 @@ pub(crate) fn bind_backup(
                 false => Ok(()),
             });
         }
-    })
+    })?;
+    *endpoint.waiter.interruption() = interruption;
+    Ok(endpoint)
 }
 
-fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result<(), Fail> {
+fn wait_ticket(
+    control: &mut Control,
+    ticket: u64,
+    deadline: Deadline,
+    interruption: &mut Interruption,
+) -> Result<(), Fail> {
     use std::os::fd::AsFd;
     loop {
         match control.next_event()? {
@@ -178,8 +192,12 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
         if left_ns == 0 {
             return Err(Code::TimedOut.into());
         }
-        // A signal ends the wait; the limit is checked above.
-        m3ipc_sys::wait_readable(&[control.as_fd()], left_ns.min(1_000_000_000))?;
+        // The limit is checked above.
+        match m3ipc_sys::wait_readable(&[control.as_fd()], left_ns.min(SIGNAL_CHECK_NS)) {
+            Err(m3ipc_sys::Errno::INTR) if !interruption.by_signal() => {}
+            Ok(false) if interruption.is_due() => return Err(Code::Intr.into()),
+            other => drop(other?),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ type Hook = Box<dyn FnMut() -> bool + Send + Sync>;
 
 /// The hook of an endpoint, if it has one.
 #[derive(Default)]
-pub(super) struct Interruption(Option<Hook>);
+pub(crate) struct Interruption(Option<Hook>);
 
 impl fmt::Debug for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -20,6 +20,11 @@ impl fmt::Debug for Interruption {
 }
 
 impl Interruption {
+    /// One with this hook.
+    pub(crate) fn by(hook: impl FnMut() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(hook)))
+    }
+
     /// Sets the hook.
     pub(super) fn set(&mut self, hook: impl FnMut() -> bool + Send + Sync + 'static) {
         self.0 = Some(Box::new(hook));

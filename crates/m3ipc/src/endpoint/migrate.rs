@@ -15,12 +15,13 @@ impl Endpoint {
     /// has ended here afterwards. The state of the program does not move.
     ///
     /// The proxies of both nodes may be stopped: the call takes 3 seconds at most while the daemon
-    /// runs, and [`migrate_timeout`](Self::migrate_timeout) has an earlier limit.
+    /// runs, and [`migrate_timeout`](Self::migrate_timeout) has an earlier limit. A signal ends it
+    /// if a hook says so ([`interrupt_by`](Self::interrupt_by)).
     ///
     /// # Errors
     /// [`NodeError`]; nothing has moved, and nothing moves later. No proxy -307; the registry names
     /// no other node -316; no connection to it, no decision of the proxy here, or the daemon has
-    /// died meanwhile -64; the proxy does not know the endpoint yet -11.
+    /// died meanwhile -64; the proxy does not know the endpoint yet -11; a signal -4.
     ///
     /// After -310 the endpoint has ended, perhaps by the move: its daemon has died before it said
     /// so. After -501 the daemon is silent, and nobody knows whether the endpoint moves:
@@ -48,7 +49,12 @@ impl Endpoint {
         self.membership.check_bound()?;
         let deadline = limit.into().deadline();
         self.disarm();
-        let decided = self.session.control_mut().request_decided(&Request::Move, deadline);
+        let (interruption, mut is_interrupted) = (self.waiter.interruption(), false);
+        let ends = || {
+            is_interrupted = interruption.is_due();
+            is_interrupted
+        };
+        let decided = self.session.control_mut().request_decided(&Request::Move, deadline, ends);
         if decided.as_ref().is_err_and(|fail| fail.code == Code::NotConn) {
             // The address may be that of another endpoint by now: a drop must not unbind it.
             self.reattach_if_closed();
@@ -56,6 +62,11 @@ impl Endpoint {
         }
         match decided? {
             Decided::Answered(_) => {}
+            Decided::GivenUp(_) if is_interrupted => {
+                return Err(
+                    Fail::new(Code::Intr, "nothing has moved: a signal ended the call").into()
+                );
+            }
             Decided::GivenUp(why) => {
                 let is_own_limit = m3ipc_sys::monotonic_ns() >= deadline.at_ns;
                 let code = if is_own_limit { Code::TimedOut } else { Code::NotConn };

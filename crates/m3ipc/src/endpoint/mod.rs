@@ -133,6 +133,7 @@ use trace::EndpointTrace;
 use waiter::Waiter;
 
 pub(crate) use bind::{bind, bind_backup, bind_by, claim};
+pub(crate) use interruption::Interruption;
 
 /// A bound endpoint. A drop unbinds it.
 ///

@@ -174,14 +174,16 @@ impl Endpoint {
             // The reply waits for the end of the other endpoint.
             Request::Unbind { .. } => control.request_while_running(request),
             // That of an endpoint of another node waits for the proxy.
-            Request::Wakeup { .. } => match control.request_decided(request, Deadline::NEVER)? {
-                Decided::Answered(reply) => Ok((reply, Vec::new())),
-                Decided::GivenUp(why) => {
-                    let why = format!("the endpoint may have been woken: {why}");
-                    Err(Fail::new(Code::Unknown, why))
+            Request::Wakeup { .. } => {
+                match control.request_decided(request, Deadline::NEVER, || false)? {
+                    Decided::Answered(reply) => Ok((reply, Vec::new())),
+                    Decided::GivenUp(why) => {
+                        let why = format!("the endpoint may have been woken: {why}");
+                        Err(Fail::new(Code::Unknown, why))
+                    }
+                    Decided::Unknown(why) => Err(Fail::new(Code::TimedOut, why)),
                 }
-                Decided::Unknown(why) => Err(Fail::new(Code::TimedOut, why)),
-            },
+            }
             _ => control.request(request),
         };
         let reply = match ask(self.session.control_mut()) {

@@ -139,7 +139,8 @@ fn waits() -> impl Strategy<Value = AwaitedEvent> {
         addresses().prop_map(AwaitedEvent::Bind),
         addresses().prop_map(AwaitedEvent::Unbind),
         names().prop_map(AwaitedEvent::Name),
-        backed().prop_map(AwaitedEvent::Place),
+        (backed(), any::<bool>())
+            .prop_map(|(slot, is_additional)| AwaitedEvent::Place { slot, is_additional }),
     ]
 }
 

@@ -4,6 +4,8 @@ use super::*;
 use m3ipc_abi::GENERATION_MAX;
 use m3ipc_wire::{BackedSlot, ForeignRange, OtherSlots, SlotPlace};
 
+const PROCESS: MemberKind = MemberKind::Process;
+
 fn range(vm: i32, first: i32, last: i32) -> ForeignRange {
     ForeignRange { vm, first, last, node: "beta".to_owned() }
 }
@@ -98,7 +100,7 @@ fn with_backed() -> Node {
 }
 
 fn wait(node: &mut Node, slot: i32, pid: i32, ticket: TicketId) -> Result<Wait, Code> {
-    let waits = node.wait_place((0, slot), (member(pid), &cred(OWNER, pid)), true, ticket);
+    let waits = node.wait_place((0, slot), (member(pid), &cred(OWNER, pid), PROCESS), true, ticket);
     waits.map_err(|error| error.code())
 }
 
@@ -151,7 +153,7 @@ fn the_place_of_another_endpoint_is_for_root_and_the_privileged() {
     assert_eq!(binds(&mut node, 30, &other, MemberKind::Process), Err(Code::Privileges));
     let foreign = MemberKind::Foreign { uid: FELLOW, gid: FELLOW };
     assert_eq!(binds(&mut node, 30, &other, foreign), Err(Code::Privileges));
-    let waits = node.wait_place((0, 30), (member(1), &other), true, TicketId(1));
+    let waits = node.wait_place((0, 30), (member(1), &other, PROCESS), true, TicketId(1));
     assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
     // Slots of this node are as free as before.
     let free = node.bind_free(0, member(1), &other, MemberKind::Process, None);
@@ -173,7 +175,7 @@ fn the_owner_of_a_vm_gets_no_place_by_that() {
     assert_eq!(node.set_foreign(backed(), true, |_| true), Ok(Vec::new()));
     assert!(node.place((0, 30), SlotPlace::Here(Some(Address::new(7, 30).0))).is_ok());
     assert_eq!(bind_as(&mut node, 30, 2, FELLOW), Err(Code::Privileges));
-    let waits = node.wait_place((0, 30), (member(2), &cred(FELLOW, 2)), true, TicketId(1));
+    let waits = node.wait_place((0, 30), (member(2), &cred(FELLOW, 2), PROCESS), true, TicketId(1));
     assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
     assert!(bind_as(&mut node, 6, 2, FELLOW).is_ok());
 }
@@ -208,7 +210,8 @@ fn a_backup_that_dies_without_a_proxy_has_no_successor() {
 }
 
 fn wait_without_proxy(node: &mut Node, slot: i32) -> Result<Wait, Code> {
-    let waits = node.wait_place((0, slot), (member(1), &cred(OWNER, 1)), false, TicketId(1));
+    let waits =
+        node.wait_place((0, slot), (member(1), &cred(OWNER, 1), PROCESS), false, TicketId(1));
     waits.map_err(|error| error.code())
 }
 
@@ -298,7 +301,7 @@ fn a_wait_for_a_place_fails_at_once_for_one_that_could_not_bind_it() {
     for slot in [30, 5] {
         assert_eq!(wait(&mut node, slot, 1, TicketId(1)), Err(Code::SlotUsed), "bound already");
     }
-    let waits = node.wait_place((0, 30), (member(2), &cred(FELLOW, 2)), true, TicketId(1));
+    let waits = node.wait_place((0, 30), (member(2), &cred(FELLOW, 2), PROCESS), true, TicketId(1));
     assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
     assert_eq!(wait(&mut node, 30, 2, TicketId(1)), Ok(Wait::Registered));
 }
@@ -361,7 +364,7 @@ fn a_backup_that_a_former_daemon_had_ends() {
     let mut replayed = Node::replay(&records, node.quota()).expect("the records agree");
     // Nobody knows whether the home is back, and without a proxy nobody waits in vain.
     assert_eq!(
-        replayed.wait_place((0, 5), (member(2), &cred(OWNER, 2)), false, TicketId(1)),
+        replayed.wait_place((0, 5), (member(2), &cred(OWNER, 2), PROCESS), false, TicketId(1)),
         Ok(Wait::Registered)
     );
     assert_eq!(replayed.set_foreign(backed(), true, |_| true), Ok(vec![at(backup)]));
@@ -433,7 +436,7 @@ fn an_endpoint_comes_back_to_its_user_root_and_the_privileged_alone() {
         assert!(node.unbind(at(own)).is_ok());
         assert_eq!(binds_arriving(&mut node, OTHER), Err(Code::Privileges));
         let other = Credentials::new(OTHER, 100, 2);
-        let waits = node.wait_place((0, 35), (member(2), &other), true, TicketId(1));
+        let waits = node.wait_place((0, 35), (member(2), &other, PROCESS), true, TicketId(1));
         assert_eq!(waits.map_err(|error| error.code()), Err(Code::Privileges));
         assert_eq!(binds_arriving(&mut node, taker), Ok(own));
         // Its successors are as those of any slot.
