@@ -29,8 +29,12 @@ if ! [ -f "$work/tools/$(echo "$tools" | cksum | cut -d' ' -f1)" ]; then
 fi
 
 profile=${PROFILE:-release}
+# The tests of two nodes need m3 and m3-proxy, which the wheel does not have.
+programs="-p m3ipc-cli -p m3ipc-proxy"
+[ "${1-}" != --only-build ] || programs=
+# shellcheck disable=SC2086 # each word is a package
 ${CARGO:-cargo} build --quiet --profile "$profile" --manifest-path "$root/Cargo.toml" \
-    -p m3ipc-daemon
+    -p m3ipc-daemon $programs
 place="$root/crates/python/python/m3ipc/bin"
 mkdir -p "$place"
 install -m 755 "$target/$profile/m3d" "$place/m3d"
@@ -48,4 +52,5 @@ rm -rf "$work/venv"
 # The test tools are not installed beside the package: pytest runs from the other environment.
 site=$("$work/tools/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cd "$root/tests/python/wheel"
-exec env M3_TOOLS="$site" PYTHONDONTWRITEBYTECODE=1 "$work/venv/bin/python" run.py "$@"
+exec env M3_TOOLS="$site" M3_PROGRAMS="$target/$profile" PYTHONDONTWRITEBYTECODE=1 \
+    "$work/venv/bin/python" run.py "$@"

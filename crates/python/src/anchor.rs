@@ -1,11 +1,12 @@
 //! The first endpoint of the process in its VM.
 //!
 //! All endpoints of a process end with its first one. No endpoint of a Python program may end
-//! others: objects end in any order. So the first one belongs to no object. It exchanges no
-//! messages, and ends with the last object.
+//! others: objects end in any order, and endpoints move to other nodes. So the first one belongs to
+//! no object. It exchanges no messages, never moves, and ends with the last object.
 
 use crate::error::Fault;
-use m3ipc::{BindError, Endpoint, Vm};
+use m3ipc::{BindError, Code, Endpoint, Timeout, Vm};
+use m3ipc_abi::FIRST_USER_SLOT;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Keeps the first endpoint.
@@ -16,19 +17,72 @@ pub struct Anchor {
 
 static ANCHOR: Mutex<Weak<Anchor>> = Mutex::new(Weak::new());
 
+/// The last slots of the VM, in which the first endpoint is bound if the program names a slot.
+const LAST_SLOTS: i32 = 16;
+
 /// Binds an endpoint of this process, to this slot or to any.
 pub fn bind(vm: &Vm, slot: Option<i32>) -> Result<(Endpoint, Arc<Anchor>), Fault> {
-    let mut latest = ANCHOR.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(anchor) = latest.upgrade() {
-        match vm.bind_additional(slot) {
-            Ok(endpoint) => return Ok((endpoint, anchor)),
+    with(vm, slot, || vm.bind_additional(slot))
+}
+
+/// Waits as the backup of this slot, and binds an endpoint there. The process is bound during the
+/// wait already: what keeps it from a bind is an error at once, and not when the place is free.
+pub fn bind_backup(
+    vm: &Vm,
+    slot: i32,
+    limit: Timeout,
+    interrupted: impl FnMut() -> bool + Clone + Send + Sync + 'static,
+) -> Result<(Endpoint, Arc<Anchor>), Fault> {
+    with(vm, Some(slot), || vm.bind_additional_backup_by(slot, limit, interrupted.clone()))
+}
+
+fn with(
+    vm: &Vm,
+    slot: Option<i32>,
+    bind: impl Fn() -> Result<Endpoint, BindError>,
+) -> Result<(Endpoint, Arc<Anchor>), Fault> {
+    let known = ANCHOR.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+    if let Some(anchor) = &known {
+        match bind() {
+            Ok(endpoint) => return Ok((endpoint, Arc::clone(anchor))),
             // The process is bound in another VM, or this VM is a new one.
             Err(BindError::ProcessUnbound(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let anchor = Arc::new(Anchor { _first: Mutex::new(vm.bind_any()?) });
-    let endpoint = vm.bind_additional(slot)?;
+    let anchor = make(vm, slot, known.as_ref())?;
+    Ok((bind()?, anchor))
+}
+
+/// Binds the first endpoint, in place of this one.
+fn make(
+    vm: &Vm,
+    asked: Option<i32>,
+    useless: Option<&Arc<Anchor>>,
+) -> Result<Arc<Anchor>, BindError> {
+    let mut latest = ANCHOR.lock().unwrap_or_else(PoisonError::into_inner);
+    // Another thread may have made it meanwhile.
+    if let Some(anchor) = latest.upgrade()
+        && useless.is_none_or(|useless| !Arc::ptr_eq(useless, &anchor))
+    {
+        return Ok(anchor);
+    }
+    let anchor = Arc::new(Anchor { _first: Mutex::new(bind_first(vm, asked)?) });
     *latest = Arc::downgrade(&anchor);
-    Ok((endpoint, anchor))
+    Ok(anchor)
+}
+
+/// Binds the process to a slot for which the program has not asked.
+fn bind_first(vm: &Vm, asked: Option<i32>) -> Result<Endpoint, BindError> {
+    let Some(asked) = asked else { return vm.bind_any() };
+    let end = vm.info().procs;
+    let first = end.saturating_sub(LAST_SLOTS).max(FIRST_USER_SLOT);
+    for slot in (first..end).rev().filter(|slot| *slot != asked) {
+        match vm.bind(slot) {
+            // Another endpoint or another node has it.
+            Err(error) if matches!(error.code(), Code::SlotUsed | Code::RmtProc) => {}
+            other => return other,
+        }
+    }
+    vm.bind_any()
 }

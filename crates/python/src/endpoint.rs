@@ -9,6 +9,7 @@ use crate::block::{self, Block, Given};
 use crate::error::{Fault, busy, closed};
 use crate::fork::Birth;
 use crate::message::{Delivery, Message, bodies};
+use crate::signals::Signals;
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
 use m3ipc::{
@@ -23,8 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 #[pyclass(frozen, module = "m3ipc", weakref)]
 pub struct Endpoint {
     bound: Mutex<Option<Owned>>,
-    /// The exception of a signal handler that ended a wait.
-    raised: Arc<Mutex<Option<PyErr>>>,
+    signals: Signals,
     address: Address,
     vm: String,
     birth: Birth,
@@ -46,20 +46,18 @@ pub struct Pending {
 
 impl Endpoint {
     pub fn of(mut endpoint: m3ipc::Endpoint, anchor: Arc<Anchor>) -> Self {
-        let raised = Arc::new(Mutex::new(None));
-        let handed = Arc::clone(&raised);
-        endpoint.interrupt_by(move || ask_handlers(&handed));
+        let signals = Signals::default();
+        endpoint.interrupt_by(signals.hook());
         Self {
             address: endpoint.address(),
             vm: endpoint.vm_name().to_owned(),
             bound: Mutex::new(Some(Owned::of(endpoint, anchor))),
-            raised,
+            signals,
             birth: Birth::now(),
         }
     }
 
-    /// Makes a call without the interpreter lock. An exception of a signal handler goes before the
-    /// result of the call during which it ran, as at any other place of a program.
+    /// Makes a call without the interpreter lock.
     fn enter<R: Send>(
         &self,
         py: Python<'_>,
@@ -67,15 +65,15 @@ impl Endpoint {
     ) -> PyResult<R> {
         self.birth.check("endpoint")?;
         let (made, raised) = py.detach(|| {
-            let Ok(mut bound) = self.bound.try_lock() else { return (Err(busy("endpoint")), None) };
-            let Some(bound) = bound.as_mut() else { return (Err(closed("endpoint")), None) };
-            drop(self.take_raised());
-            (call(bound), self.take_raised())
+            let Ok(mut bound) = self.bound.try_lock() else {
+                return (Err(busy("endpoint")), Ok(()));
+            };
+            let Some(bound) = bound.as_mut() else { return (Err(closed("endpoint")), Ok(())) };
+            self.signals.clear();
+            (call(bound), self.signals.check())
         });
-        match raised {
-            Some(raised) => Err(raised),
-            None => Ok(made?),
-        }
+        raised?;
+        Ok(made?)
     }
 
     /// Makes a call that never waits, and keeps the interpreter lock: a release costs more.
@@ -83,10 +81,6 @@ impl Endpoint {
         self.birth.check("endpoint")?;
         let mut bound = self.bound.try_lock().map_err(|_| busy("endpoint"))?;
         call(bound.as_mut().ok_or_else(|| closed("endpoint"))?).map_err(PyErr::from)
-    }
-
-    fn take_raised(&self) -> Option<PyErr> {
-        self.raised.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -107,17 +101,6 @@ fn of_receive(error: ReceiveError, source: Source) -> Fault {
         Source::Any => fault,
         Source::From(peer) => fault.with(peer),
     }
-}
-
-/// Runs the handlers of signals that came; whether one of them raised.
-fn ask_handlers(raised: &Mutex<Option<PyErr>>) -> bool {
-    Python::attach(|py| match py.check_signals() {
-        Ok(()) => false,
-        Err(error) => {
-            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            true
-        }
-    })
 }
 
 #[pymethods]
@@ -309,6 +292,24 @@ impl Endpoint {
         self.enter(py, |bound| match limit {
             Timeout::NoWait => Ok(bound.endpoint.name_locate(name)?.0),
             limit => Ok(bound.endpoint.wait_name(name, limit)?.0),
+        })
+    }
+
+    #[pyo3(signature = (peer, *, timeout=None))]
+    fn wait_bind(&self, py: Python<'_>, peer: i32, timeout: Option<f64>) -> PyResult<i32> {
+        let (peer, limit) = (Address(peer), of_seconds(timeout)?);
+        self.enter(py, |bound| {
+            let waited = bound.endpoint.wait_bind(peer, limit);
+            waited.map(|address| address.0).map_err(|error| Fault::from(error).with(peer))
+        })
+    }
+
+    #[pyo3(signature = (*, timeout=None))]
+    fn migrate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let limit = of_seconds(timeout)?;
+        self.enter(py, |bound| {
+            let moved = bound.endpoint.migrate_timeout(limit);
+            moved.map_err(|error| Fault::new("move", error.code(), &error))
         })
     }
 

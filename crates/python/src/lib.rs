@@ -17,6 +17,7 @@ mod error;
 mod fork;
 mod message;
 mod node;
+mod signals;
 mod timeout;
 
 use pyo3::prelude::*;

@@ -4,6 +4,8 @@ use crate::anchor;
 use crate::endpoint::Endpoint;
 use crate::error::{Fault, busy, closed};
 use crate::fork::Birth;
+use crate::signals::Signals;
+use crate::timeout::of_seconds;
 use m3ipc::{NodeError, VmConfig, VmLife};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -149,6 +151,29 @@ impl Vm {
             }
             Ok::<_, Fault>((endpoint, anchor))
         });
+        let (endpoint, anchor) = bound?;
+        Ok(Endpoint::of(endpoint, anchor))
+    }
+
+    #[pyo3(signature = (slot, *, timeout=None, name=None))]
+    fn bind_backup(
+        &self,
+        py: Python<'_>,
+        slot: i32,
+        timeout: Option<f64>,
+        name: Option<&str>,
+    ) -> PyResult<Endpoint> {
+        let limit = of_seconds(timeout)?;
+        let signals = Signals::default();
+        let bound = py.detach(|| {
+            let (mut endpoint, anchor) =
+                anchor::bind_backup(&self.vm, slot, limit, signals.hook())?;
+            if let Some(name) = name {
+                endpoint.name_attach(name)?;
+            }
+            Ok::<_, Fault>((endpoint, anchor))
+        });
+        signals.check()?;
         let (endpoint, anchor) = bound?;
         Ok(Endpoint::of(endpoint, anchor))
     }

@@ -31,9 +31,9 @@ from .arrays import Array
 from .codec import Codec, DecodeError, Json, MessagePack
 from .errors import (
     AnswerLost, BadValue, Busy, CallInterrupted, CallTimedOut, DaemonGone, Deadlock, Died,
-    DiedAfter, DiedBefore, Error, Forked, Interrupted, InUse, NoResources, NoSuchPeer, NotFound,
-    NotTaken, NotWaiting, OutcomeUnknown, PeerBroke, Refused, TimedOut, TooLong, Unbound,
-    VersionMismatch, WorkerDied, WouldBlock,
+    DiedAfter, DiedBefore, Error, Forked, Interrupted, InUse, MoveTimedOut, NoResources, NoSuchPeer,
+    NotFound, NotMoved, NotTaken, NotWaiting, OutcomeUnknown, PeerBroke, Refused, TimedOut, TooLong,
+    Unbound, VersionMismatch, WorkerDied, WouldBlock,
 )
 from .pool import Pool, TaskFailed
 
@@ -48,8 +48,8 @@ __all__ = [
     "ANY", "MAX_BYTES", "AnswerLost", "Array", "AsyncEndpoint", "BadValue", "Block", "Busy",
     "CallInterrupted", "CallTimedOut", "Codec", "DaemonGone", "Deadlock", "DecodeError", "Died",
     "DiedAfter", "DiedBefore", "Endpoint", "Error", "Forked", "Given", "InUse", "Interrupted",
-    "Json", "Message", "MessagePack", "NoResources", "NoSuchPeer", "Node", "NotFound", "NotTaken",
-    "NotWaiting", "OutcomeUnknown", "PeerBroke", "Pending", "Pool", "Refused", "TaskFailed",
-    "TimedOut", "TooLong", "Unbound", "VersionMismatch", "Vm", "WorkerDied", "WouldBlock",
-    "__version__", "errors",
+    "Json", "Message", "MessagePack", "MoveTimedOut", "NoResources", "NoSuchPeer", "Node",
+    "NotFound", "NotMoved", "NotTaken", "NotWaiting", "OutcomeUnknown", "PeerBroke", "Pending",
+    "Pool", "Refused", "TaskFailed", "TimedOut", "TooLong", "Unbound", "VersionMismatch", "Vm",
+    "WorkerDied", "WouldBlock", "__version__", "errors",
 ]

@@ -74,6 +74,26 @@ class Vm:
         One thread at a time uses an endpoint. Several endpoints of a process are independent.
         """
 
+    def bind_backup(
+        self, slot: int, *, timeout: float | None = None, name: str | None = None
+    ) -> Endpoint:
+        """Waits until a slot is at this node, and binds an endpoint there.
+
+        The registry of the nodes names the backup of a slot. Its program waits here while another
+        node has the slot, and takes its place when that node has ended, or when the endpoint moves
+        (`Endpoint.migrate`). The new endpoint has the same address. Root may take it, and the user
+        of a node of one user. The program of the home may wait in the same way.
+
+        `timeout` is in seconds. The wait goes on while no proxy runs on this node. A signal handler
+        that raises ends it, as Ctrl-C does. The process is a member of the VM during the wait: it
+        has the endpoint that belongs to no object, and ends with the VM. Other endpoints of the
+        process go on meanwhile, in other threads.
+
+        `TimedOut` after the limit. At once: `InUse` if another node has the slot, and its backup
+        is not at this one; `Refused` without the right to the slot; `BadValue` for a slot that the
+        VM does not have.
+        """
+
 @final
 class Message:
     """A message, an answer or a notification."""
@@ -247,6 +267,28 @@ class Endpoint:
 
     def locate(self, name: str, *, timeout: float | None = None) -> int:
         """Waits until an endpoint has the name. Returns its address."""
+
+    def wait_bind(self, peer: int, *, timeout: float | None = None) -> int:
+        """Waits until an endpoint is bound at an address, also while it moves between two nodes.
+
+        Returns the address. `NoSuchPeer` if another endpoint has the slot, or nobody takes it.
+        """
+
+    def migrate(self, *, timeout: float | None = None) -> None:
+        """Moves this endpoint to the other node that the registry names for its slot.
+
+        A program waits there in `Vm.bind_backup`, and gets the address. Answer first what was
+        taken: other requests end with `DiedAfter`. Callers of a third node wait for the new
+        endpoint. Those of the two nodes get `NotTaken` with the code -332, and call again after
+        `wait_bind`. The state of the program does not move.
+
+        This object has ended then: `is_bound` is False, and its calls raise `Unbound`. The other
+        endpoints of the process go on. `Vm.bind_backup` waits for the way back.
+
+        The call takes 3 seconds at most, or `timeout` seconds if that is less. After `NotMoved`
+        (with `MoveTimedOut`) the endpoint is as before, and does not move later. After
+        `OutcomeUnknown` or an exception of a signal handler, `is_bound` tells.
+        """
 
     def fileno(self) -> int:
         """A descriptor for event loops: readable when `try_receive` may find something."""

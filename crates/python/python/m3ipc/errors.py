@@ -6,7 +6,8 @@
      +- OutcomeUnknown      the request may have been taken, and no answer came
      |   +- DiedAfter, AnswerLost, CallTimedOut, CallInterrupted
      +- Died                a peer ended:  DiedBefore, DiedAfter
-     +- TimedOut            the time limit passed:  CallTimedOut
+     +- TimedOut            the time limit passed:  CallTimedOut, MoveTimedOut
+     +- NotMoved            an endpoint serves on where it is:  MoveTimedOut
      +- Interrupted         a signal ended the wait
      +- PeerBroke           the peer broke the rules of the link
      +- Unbound             the endpoint or the node connection of the caller is gone
@@ -84,6 +85,14 @@ class CallTimedOut(TimedOut, OutcomeUnknown):
     """The time limit of a call passed. A request that was not taken is withdrawn."""
 
 
+class NotMoved(Error):
+    """The endpoint has not moved to another node, and does not move later."""
+
+
+class MoveTimedOut(TimedOut, NotMoved):
+    """The time limit of a move passed. The endpoint serves on where it is."""
+
+
 class Interrupted(Error, InterruptedError):
     """A signal ended the wait."""
 
@@ -153,14 +162,16 @@ _COMMON: dict[int, type[Error]] = {
     -316: NotFound, -302: NotFound, -304: NotFound, -337: InUse, -342: InUse, -317: InUse,
     -338: BadValue, -339: BadValue, -343: BadValue, -22: BadValue, -347: BadValue,
     -16: Busy, -106: Busy, -12: NoResources, -344: NoResources, -503: NoResources,
-    -330: NoResources, -504: NotFound, -505: AnswerLost,
+    -330: NoResources, -504: NotFound, -505: AnswerLost, -501: OutcomeUnknown,
 }
 # What it means in one operation alone.
 _OF: dict[tuple[str, int], type[Error]] = {
     ("call", -108): DiedAfter, ("call", -61): CallTimedOut, ("call", -4): CallInterrupted,
     ("node", -303): NotFound, ("node", -310): NotFound, ("node", -34): BadValue,
     ("bind", -303): NotFound, ("bind", -34): BadValue, ("fork", -310): Forked,
-    ("endpoint", -310): Unbound, ("block", -73): BadValue,
+    ("endpoint", -310): Unbound, ("block", -73): BadValue, ("bind", -308): InUse,
+    ("move", -11): NotMoved, ("move", -64): NotMoved, ("move", -307): NotMoved,
+    ("move", -316): NotMoved, ("move", -61): MoveTimedOut,
 }
 
 
