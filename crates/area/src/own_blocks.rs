@@ -3,6 +3,7 @@
 use crate::allocator::{Allocator, BlockLifetime};
 use crate::claim::{GENERATION_MASK, Span};
 use crate::words::UNIT_BYTES;
+use core::fmt;
 use m3ipc_abi::Extent;
 use std::collections::VecDeque;
 
@@ -29,20 +30,30 @@ pub(crate) struct OwnBlock {
 }
 
 /// The block numbers of one own extent.
-#[derive(Debug)]
 struct OwnExtent {
     first_number: u32,
     blocks: Vec<OwnBlock>,
 }
 
 /// All own blocks.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct OwnBlocks {
     allocator: Allocator,
     extents: Vec<OwnExtent>,
     free_numbers: Vec<u32>,
     /// Numbers in the states `Away` and `Void`, in the order of the next check.
     pending: VecDeque<u32>,
+}
+
+/// Their counts: an extent has thousands of numbers.
+impl fmt::Debug for OwnBlocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnBlocks")
+            .field("extents", &self.extents.len())
+            .field("free_numbers", &self.free_numbers.len())
+            .field("pending", &self.pending.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl OwnBlocks {

@@ -23,6 +23,19 @@ mod tests;
 mod text;
 mod timer;
 
+/// An error with a number: a code of the C contract, or an errno of a socket. `Debug` of an
+/// [`Unsent`](crate::Unsent) prints it.
+///
+/// ```
+/// use m3ipc::{Address, ErrorNumber, SendError};
+///
+/// assert_eq!(SendError::Died(Address(5)).number(), -109);
+/// ```
+pub trait ErrorNumber: std::error::Error {
+    /// The number.
+    fn number(&self) -> i32;
+}
+
 pub(crate) use fail::Fail;
 pub use grant::GrantError;
 pub use peer::{

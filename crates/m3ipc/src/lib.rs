@@ -45,6 +45,7 @@ mod node;
 #[doc(hidden)]
 pub mod nodes;
 mod observe;
+mod octets;
 mod parameters;
 pub mod runtime;
 mod spawn;
@@ -60,9 +61,9 @@ pub use endpoint::{
     UnfinishedReceive, UnfinishedRequest, UnfinishedSend, Withdrawal,
 };
 pub use error::{
-    AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, PriorityError,
-    PulseError, ReceiveError, Refusal, ReplyError, ReplyReceiveError, SendError, SendRecError,
-    TimerError, UnbindError, WaitError, WakeupError, WatchError,
+    AreaError, BindError, CopyError, ErrorNumber, GrantError, NameError, NodeError, NotifyError,
+    PriorityError, PulseError, ReceiveError, Refusal, ReplyError, ReplyReceiveError, SendError,
+    SendRecError, TimerError, UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use info::{
     AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, OtherNodeInfo,

@@ -4,6 +4,7 @@
 //! range is unmapped for this process by its protection; a new lease of it lifts the protection.
 
 use crate::copier_steps::Marks;
+use core::fmt;
 use std::collections::BTreeMap;
 
 /// One leased range, stored under its first offset.
@@ -15,13 +16,23 @@ struct Lease {
 }
 
 /// The leased and the forbidden ranges of one region, by offset.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct RangeTable {
     leases: BTreeMap<usize, Lease>,
     /// Length of each forbidden range, by offset.
     forbidden: BTreeMap<usize, usize>,
     /// The marks of the region's copiers, which the lock of this table guards.
     marks: Marks,
+}
+
+/// The counts: each block of an area has a range.
+impl fmt::Debug for RangeTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RangeTable")
+            .field("leases", &self.leases.len())
+            .field("forbidden", &self.forbidden.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl RangeTable {

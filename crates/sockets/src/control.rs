@@ -4,6 +4,7 @@
 //! the member's ports. Open connections need none of that.
 
 use crate::error::SockError;
+use core::fmt;
 use m3ipc_sys::{Errno, ParentOnlyFd};
 use m3ipc_wire::{
     FromDaemon, REPLY_MAX_BYTES, Reply, Request, SockConnection, SockReply, SockRequest, VERSION,
@@ -19,7 +20,6 @@ pub(crate) type Answer = (Reply, Vec<OwnedFd>);
 const LIMIT_NS: u64 = 5_000_000_000;
 
 /// A connection to the node daemon.
-#[derive(Debug)]
 pub(crate) struct Control {
     /// Declared before `socket`: it must forget the number before the socket closes.
     _closed_in_children: ParentOnlyFd,
@@ -28,6 +28,17 @@ pub(crate) struct Control {
     buffer: Box<[u8]>,
     /// Requests that were given up. Their answers come before that of the next request.
     given_up: VecDeque<Request>,
+}
+
+/// Without the buffer, which is the longest part of a domain as text.
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control")
+            .field("socket", &self.socket)
+            .field("directory", &self.directory)
+            .field("given_up", &self.given_up.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Why a request has no answer.

@@ -35,6 +35,12 @@ impl core::fmt::Display for SockError {
 
 impl std::error::Error for SockError {}
 
+impl m3ipc::ErrorNumber for SockError {
+    fn number(&self) -> i32 {
+        self.errno.raw_os_error()
+    }
+}
+
 impl From<Errno> for SockError {
     fn from(errno: Errno) -> Self {
         Self::new(errno, "the kernel refused the call")

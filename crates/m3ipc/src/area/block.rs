@@ -3,7 +3,8 @@
 #![allow(clippy::result_large_err)]
 
 use super::state::AreaState;
-use crate::error::{AreaError, Fail};
+use crate::error::{AreaError, ErrorNumber, Fail};
+use core::fmt;
 use m3ipc_abi::Code;
 use m3ipc_area::{BlockName, HeldBlock, SharedReading};
 use m3ipc_shm::LeasedRange;
@@ -14,7 +15,6 @@ use std::sync::Arc;
 pub use bytemuck::Pod as Plain;
 
 /// The ledger entry by which this endpoint has the block.
-#[derive(Debug)]
 enum Entry {
     Held(HeldBlock),
     Reading(SharedReading),
@@ -65,7 +65,6 @@ enum Entry {
 ///     &block[..]
 /// }
 /// ```
-#[derive(Debug)]
 pub struct Block<T: Plain = u8> {
     area: Arc<AreaState>,
     entry: Option<Entry>,
@@ -91,13 +90,36 @@ pub struct Block<T: Plain = u8> {
 /// assert_eq!(unsent.block.expect("it came back").len(), 5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("{error}")]
 pub struct Unsent<E: std::error::Error> {
     /// The reason.
     pub error: E,
     /// The block. `None` if the receiver has it all the same, or its allocator member died.
     pub block: Option<Block>,
+}
+
+/// Where the block is and how long its content is, without the content.
+impl<T: Plain> fmt::Debug for Block<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("area", &self.area.info.area)
+            .field("number", &self.number())
+            .field("bytes", &self.bytes())
+            .field("is_writable", &self.is_writable())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The number of the error, the error, and the block without its content.
+impl<E: ErrorNumber> fmt::Debug for Unsent<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unsent")
+            .field("number", &self.error.number())
+            .field("error", &self.error)
+            .field("block", &self.block)
+            .finish()
+    }
 }
 
 impl Block {

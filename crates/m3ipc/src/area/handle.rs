@@ -2,6 +2,7 @@
 
 use super::state::AreaState;
 use crate::error::{AreaError, Fail};
+use core::fmt;
 use m3ipc_abi::{Address, Code};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -30,9 +31,15 @@ use std::sync::Arc;
 /// # drop(block);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Area {
     state: Arc<AreaState>,
+}
+
+impl fmt::Debug for Area {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state.fmt(f)
+    }
 }
 
 impl Area {

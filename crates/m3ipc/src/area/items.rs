@@ -1,6 +1,7 @@
 //! Iteration over the items of a block by private copies.
 
 use super::block::{Block, Plain};
+use core::fmt;
 
 /// Bytes of one private copy: they stay in the first-level cache.
 const CHUNK_BYTES: usize = 4096;
@@ -13,13 +14,19 @@ const fn chunk_items<T>() -> usize {
 
 /// Copies of the items of a block, in order. [`Block::iter`] makes it. The example is at
 /// [`Block::iter`].
-#[derive(Debug)]
 pub struct Items<'a, T: Plain> {
     block: &'a Block<T>,
     /// Index of the first item behind `chunk`.
     next: usize,
     chunk: Vec<T>,
     at: usize,
+}
+
+impl<T: Plain> fmt::Debug for Items<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.len();
+        f.debug_struct("Items").field("block", self.block).field("left", &left).finish()
+    }
 }
 
 impl<T: Plain> Iterator for Items<'_, T> {

@@ -1,6 +1,7 @@
 //! A block in an area that no process can write any more.
 
 use super::block::{Block, Plain};
+use core::fmt;
 use m3ipc_shm::SealedRange;
 use std::ops::Deref;
 
@@ -8,7 +9,6 @@ use std::ops::Deref;
 ///
 /// [`Block::into_sealed`] makes it after the kernel has confirmed the seal. The example is at
 /// [`Area::seal`](super::Area::seal).
-#[derive(Debug)]
 pub struct SealedBlock<T: Plain = u8> {
     /// Before `block`, so that the range is released before the block is freed.
     range: SealedRange,
@@ -21,6 +21,16 @@ impl<T: Plain> SealedBlock<T> {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.block.number()
+    }
+}
+
+impl<T: Plain> fmt::Debug for SealedBlock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealedBlock")
+            .field("area", &self.block.area())
+            .field("number", &self.number())
+            .field("len", &self.len)
+            .finish_non_exhaustive()
     }
 }
 

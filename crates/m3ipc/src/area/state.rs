@@ -2,6 +2,7 @@
 
 use crate::control::unexpected;
 use crate::error::Fail;
+use core::fmt;
 use m3ipc_abi::{Address, Code};
 use m3ipc_area::{AreaMember, ledger_bytes};
 use m3ipc_shm::{FixedRegion, Observed, Shared};
@@ -11,7 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An area as an endpoint has attached it. The handles and blocks of the area share it.
-#[derive(Debug)]
 pub(crate) struct AreaState {
     pub(crate) info: AreaInfo,
     pub(crate) region: Arc<FixedRegion>,
@@ -22,6 +22,17 @@ pub(crate) struct AreaState {
     /// Whether the area outlives its handles.
     kept: AtomicBool,
     member: Mutex<AreaMember<Shared, Observed>>,
+}
+
+/// The number, the address and the size. The tables of the members have 100 kB as text.
+impl fmt::Debug for AreaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Area")
+            .field("id", &self.info.area)
+            .field("base", &format_args!("{:#x}", self.info.base))
+            .field("limit_bytes", &self.info.limit_bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 impl AreaState {

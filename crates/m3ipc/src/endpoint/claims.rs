@@ -19,6 +19,7 @@ use super::request_end::RequestEnd;
 use super::withdrawal::Withdrawal;
 use crate::control::OpenRequest;
 use crate::error::Fail;
+use crate::octets::Octets;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{Cancelled, RequestCanceller, SlotState};
 use m3ipc_sys::ForkGuard;
@@ -45,7 +46,7 @@ pub(super) enum ClaimState {
     Posted(PostedRequest),
     Settling,
     /// The end at the death of the peer, with the payload of the answer.
-    Settled(Result<RequestEnd, Fail>, Vec<u8>),
+    Settled(Result<RequestEnd, Fail>, Octets),
     Ended,
     /// The request that was posted, and whether it was withdrawn.
     Dropped(Option<(PostedRequest, bool)>),

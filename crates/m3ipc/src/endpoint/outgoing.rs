@@ -1,5 +1,6 @@
 //! A message as it is posted: type, inline payload, and what travels beside it.
 
+use crate::octets::Octets;
 use m3ipc_abi::{BLOCK_NAME_BYTES, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, PAYLOAD_BYTES};
 use m3ipc_link::Payload;
 
@@ -18,26 +19,26 @@ pub(super) struct Outgoing<'a> {
 /// Bytes of another node that travel beside a message.
 #[derive(Debug)]
 pub(crate) struct Beside {
-    bytes: Vec<u8>,
+    bytes: Octets,
     /// Whether they are the content of a block.
     is_block: bool,
 }
 
 impl From<Vec<u8>> for Beside {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, is_block: false }
+        Self { bytes: Octets(bytes), is_block: false }
     }
 }
 
 impl Beside {
     /// Nothing.
     pub(super) const fn none() -> Self {
-        Self { bytes: Vec::new(), is_block: false }
+        Self { bytes: Octets(Vec::new()), is_block: false }
     }
 
     /// The content of a block.
     pub(crate) const fn block(bytes: Vec<u8>) -> Self {
-        Self { bytes, is_block: true }
+        Self { bytes: Octets(bytes), is_block: true }
     }
 }
 

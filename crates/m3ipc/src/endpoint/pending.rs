@@ -11,6 +11,7 @@ use super::payload::REFUSALS_MAX;
 use super::request_end::{RequestEnd, payload_of_relay, words_of_relay};
 use super::stamps::Moment;
 use crate::error::{Fail, SendRecError};
+use crate::octets::Octets;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, Message, Verb};
 use m3ipc_link::{Cancelled, MessageKind, SlotRefusal};
@@ -30,7 +31,7 @@ pub struct PendingRequest {
     kind: MessageKind,
     message: Message,
     beside: Beside,
-    answer: Vec<u8>,
+    answer: Octets,
     /// Whether the answer came with a block, whose content is in `answer`.
     pub(super) is_by_block: bool,
     refusals: u32,
@@ -168,7 +169,7 @@ impl Endpoint {
             kind,
             message,
             beside,
-            answer: Vec::new(),
+            answer: Octets::default(),
             is_by_block: false,
             refusals: 0,
             dead,
@@ -362,7 +363,7 @@ impl Endpoint {
         let (next, replacement) = match end {
             RequestEnd::Answered(message, bytes) | RequestEnd::ByBlock(message, bytes) => {
                 pending.is_by_block = is_by_block;
-                let mut answer = std::mem::take(&mut pending.answer);
+                let mut answer = std::mem::take(&mut *pending.answer);
                 answer.truncate(bytes);
                 return Ok(Some((message, answer)));
             }

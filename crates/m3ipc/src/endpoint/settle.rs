@@ -6,6 +6,7 @@ use super::claims::{Claim, ClaimState, PostedRequest};
 use super::payload::treatment;
 use super::request_end::RequestEnd;
 use crate::error::Fail;
+use crate::octets::Octets;
 use m3ipc_abi::{Address, Code, Message};
 use m3ipc_link::{Cancelled, RuleBroken, SlotState};
 use std::sync::Arc;
@@ -127,7 +128,9 @@ impl Endpoint {
             self.free_payload(large);
         }
         let fail = match (end, cancelled, loss) {
-            (Ok(Some(end)), ..) => return claim.settle(ClaimState::Settled(Ok(end), bytes)),
+            (Ok(Some(end)), ..) => {
+                return claim.settle(ClaimState::Settled(Ok(end), Octets(bytes)));
+            }
             (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Replaced) => {
                 return claim.settle(ClaimState::Unposted);
             }
@@ -150,7 +153,7 @@ impl Endpoint {
                 Code::Unknown.into()
             }
         };
-        claim.settle(ClaimState::Settled(Err(fail), bytes));
+        claim.settle(ClaimState::Settled(Err(fail), Octets(bytes)));
     }
 
     /// The code with which a proxy ended a message, after its cancellation.

@@ -62,6 +62,12 @@ macro_rules! peer_errors {
             },
         }
 
+        impl crate::error::ErrorNumber for $name {
+            fn number(&self) -> i32 {
+                self.code().number()
+            }
+        }
+
         impl $name {
             /// The code of the C contract. The example is at [`Self`].
             #[must_use]

@@ -86,6 +86,12 @@ macro_rules! refusal_errors {
 
         impl std::error::Error for $name {}
 
+        impl crate::error::ErrorNumber for $name {
+            fn number(&self) -> i32 {
+                self.code().number()
+            }
+        }
+
         impl From<Fail> for $name {
             fn from(fail: Fail) -> Self {
                 let refusal = Refusal::from(fail);

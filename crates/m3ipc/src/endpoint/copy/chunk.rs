@@ -4,6 +4,7 @@ use super::party::{direct_failure, recognize};
 use super::side::{CopyEnd, Role};
 use crate::endpoint::Endpoint;
 use crate::error::Fail;
+use crate::octets::Octets;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
 use m3ipc_link::{BOUNCE_HALF_BYTES, CopyOutcome};
@@ -131,7 +132,7 @@ impl Endpoint {
                 let relay_buffer = self
                     .copies
                     .relay_buffer
-                    .get_or_insert_with(|| vec![0; BOUNCE_HALF_BYTES].into_boxed_slice());
+                    .get_or_insert_with(|| Octets(vec![0; BOUNCE_HALF_BYTES].into_boxed_slice()));
                 *failed = Role::Source;
                 let relay_buffer = &mut relay_buffer[..bytes];
                 let read = m3ipc_sys::copy_from_process(

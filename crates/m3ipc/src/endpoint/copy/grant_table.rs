@@ -4,6 +4,7 @@
 
 use super::rights::Rights;
 use crate::error::GrantError;
+use crate::octets::Octets;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::CopyDirection;
 
@@ -69,7 +70,7 @@ pub(super) struct Granted {
     bytes: u64,
     rights: Rights,
     /// The memory, if the endpoint owns it during the grant.
-    memory: Option<Vec<u8>>,
+    memory: Option<Octets>,
 }
 
 impl GrantTable {
@@ -95,13 +96,13 @@ impl GrantTable {
 
     /// The memory of a grant, if the endpoint owns it.
     pub(super) fn memory(&mut self, grant: Grant) -> Option<&mut [u8]> {
-        self.find_mut(grant)?.granted.as_mut()?.memory.as_deref_mut()
+        self.find_mut(grant)?.granted.as_mut()?.memory.as_mut().map(|it| &mut it[..])
     }
 
     /// Removes a grant; its memory, if the endpoint owned it.
     pub(super) fn remove(&mut self, grant: Grant) -> Result<Option<Vec<u8>>, GrantError> {
         let granted = self.find_mut(grant).and_then(|entry| entry.granted.take());
-        Ok(granted.ok_or(GrantError::Unknown)?.memory)
+        Ok(granted.ok_or(GrantError::Unknown)?.memory.map(|it| it.0))
     }
 
     /// The address of a peer's copy at an offset in a grant, if the copy is allowed.
@@ -144,7 +145,7 @@ impl Granted {
     pub(super) fn owned(audience: Audience, mut memory: Vec<u8>, rights: Rights) -> Self {
         let (address, bytes) =
             (memory.as_mut_ptr().expose_provenance() as u64, memory.len() as u64);
-        Self { audience, address, bytes, rights, memory: Some(memory) }
+        Self { audience, address, bytes, rights, memory: Some(Octets(memory)) }
     }
 
     /// Memory that the caller owns.

@@ -5,6 +5,7 @@ use super::grant_table::GrantTable;
 use super::hold_limits::Revocations;
 use super::lease::ActiveLeases;
 use crate::error::Fail;
+use crate::octets::Octets;
 use m3ipc_abi::Code;
 use m3ipc_sys::OwnCopy;
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub(in crate::endpoint) struct Copies {
     pub(super) grants: GrantTable,
     pub(super) own: OwnCopy,
     /// The buffer for copies between two other processes.
-    pub(super) relay_buffer: Option<Box<[u8]>>,
+    pub(super) relay_buffer: Option<Octets<Box<[u8]>>>,
 }
 
 impl Copies {
