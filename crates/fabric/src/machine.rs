@@ -9,6 +9,7 @@ mod announced;
 mod changes;
 mod copy;
 mod delivery;
+mod departures;
 mod early;
 mod incoming;
 mod moves;
@@ -42,6 +43,7 @@ use crate::settings::Settings;
 
 use changes::Changes;
 use delivery::{Delivery, Incoming};
+use departures::Departures;
 use early::EarlyBinds;
 use open_call::{OpenCall, Outgoing};
 use open_copies::OpenCopies;
@@ -95,6 +97,8 @@ pub struct Machine {
     changes: Changes,
     /// Places that this node has got by moves, and that no endpoint has claimed.
     moves: Moves,
+    /// How often slots with a backup have moved.
+    departures: Departures,
 }
 
 impl Machine {
@@ -128,6 +132,7 @@ impl Machine {
             early: EarlyBinds::default(),
             changes: Changes::default(),
             moves: Moves::default(),
+            departures: Departures::default(),
         }
     }
 
@@ -295,7 +300,8 @@ impl Machine {
         let EndpointId { vm, address } = endpoint;
         if self.is_reachable(node) && self.shares_vm(node, vm) {
             self.acquaint(endpoint, node);
-            self.push(node, Frame::Bound { vm, endpoint: address.0 }, Vec::new());
+            let (moves, after) = self.departures_of(endpoint);
+            self.push(node, Frame::Bound { vm, endpoint: address.0, moves, after }, Vec::new());
             self.announce_names(node, endpoint);
         }
     }
@@ -496,9 +502,11 @@ impl Machine {
                 self.death_told(node, EndpointId::of(vm, endpoint));
                 Ok(())
             }
-            Frame::Bound { vm, endpoint } => self.bind_told(node, EndpointId::of(vm, endpoint)),
-            Frame::Moved { vm, endpoint } => {
-                self.move_told(node, EndpointId::of(vm, endpoint));
+            Frame::Bound { vm, endpoint, moves, after } => {
+                self.bind_told(node, EndpointId::of(vm, endpoint), (moves, after))
+            }
+            Frame::Moved { vm, endpoint, moves } => {
+                self.move_told(node, EndpointId::of(vm, endpoint), moves);
                 Ok(())
             }
         }

@@ -17,7 +17,7 @@ use crate::owners::SlotRange;
 use crate::settings::{LONG_MAX_BYTES, Limits};
 
 /// The oldest and the newest version of the protocol that this crate speaks.
-pub const VERSIONS: (u16, u16) = (3, 3);
+pub const VERSIONS: (u16, u16) = (4, 4);
 /// The longest payload of a message that crosses nodes, in bytes. One above [`LONG_MAX_BYTES`]
 /// travels in pieces.
 pub const PIECED_MAX_BYTES: usize = 256 << 20;
@@ -269,6 +269,11 @@ pub enum Frame {
         vm: VmId,
         /// The endpoint.
         endpoint: i32,
+        /// How often the slot has moved away from the sender in its life.
+        moves: u32,
+        /// The last move from the other node that may have the slot, which the sender has heard of:
+        /// the incarnation of that node, and its number.
+        after: Option<(Incarnation, u32)>,
     },
     /// The sender has room for the pieces of a stream.
     Fetch {
@@ -340,6 +345,8 @@ pub enum Frame {
         vm: VmId,
         /// The endpoint.
         endpoint: i32,
+        /// How often the slot has moved away from the sender in its life.
+        moves: u32,
     },
 }
 

@@ -22,16 +22,16 @@ struct Entry {
     kind: CallKind,
     deliveries: u32,
     outcome: Option<Outcome>,
-    /// The caller died: it hears no outcome.
-    given_up: bool,
+    /// The caller died or moved before this call: it hears no outcome.
+    given_up: Option<u64>,
 }
 
 /// All calls, deaths and notifications.
 #[derive(Debug, Default)]
 pub struct Ledger {
     calls: Vec<Entry>,
-    /// The latest number that was taken, per node, node of the sender, and pair.
-    taken: BTreeMap<(NodeId, NodeId, (EndpointId, Address)), u64>,
+    /// The latest number that was taken, per node, pair, and node of the sender.
+    taken: BTreeMap<(NodeId, (EndpointId, Address)), BTreeMap<NodeId, u64>>,
     /// Notification bits that have not arrived.
     notified: BTreeMap<(EndpointId, Address), u64>,
     /// A node that exchanged messages with an endpoint of another node.
@@ -44,7 +44,7 @@ type Checked = Result<(), String>;
 
 impl Ledger {
     pub fn called(&mut self, node: NodeId, pair: (EndpointId, Address), kind: CallKind) -> u64 {
-        let entry = Entry { node, pair, kind, deliveries: 0, outcome: None, given_up: false };
+        let entry = Entry { node, pair, kind, deliveries: 0, outcome: None, given_up: None };
         self.calls.push(entry);
         self.calls.len() as u64 - 1
     }
@@ -55,8 +55,9 @@ impl Ledger {
     }
 
     pub fn gave_up(&mut self, number: u64) {
+        let next = self.calls.len() as u64;
         if let Some(entry) = self.entry(number) {
-            entry.given_up = true;
+            entry.given_up.get_or_insert(next);
         }
     }
 
@@ -74,7 +75,8 @@ impl Ledger {
     pub fn was_passed(&self, number: u64) -> bool {
         let entry = usize::try_from(number).ok().and_then(|number| self.calls.get(number));
         entry.is_some_and(|entry| {
-            self.taken.iter().any(|((_, _, pair), last)| *pair == entry.pair && *last > number)
+            let of_pair = self.taken.iter().filter(|((_, pair), _)| *pair == entry.pair);
+            of_pair.flat_map(|(_, latest)| latest.values()).any(|last| *last > number)
         })
     }
 
@@ -82,7 +84,7 @@ impl Ledger {
         let Some(entry) = self.entry(number) else { return Err(format!("{number} is no call")) };
         entry.deliveries += 1;
         let (pair, deliveries, kind) = (entry.pair, entry.deliveries, entry.kind);
-        let sender_node = entry.node;
+        let (sender, given_up) = (entry.node, entry.given_up);
         if deliveries > 1 {
             return Err(format!("{number} was taken twice"));
         }
@@ -93,11 +95,15 @@ impl Ledger {
         if kind == CallKind::Wakeup {
             return Ok(());
         }
-        // A sender that has moved begins anew (CAVEATS: a send that it had not ended).
-        let earlier = self.taken.insert((node, sender_node, pair), number);
-        if earlier.is_some_and(|earlier| earlier >= number) {
-            return Err(format!("{number} was taken after {earlier:?}, of one pair"));
+        let latest = self.taken.entry((node, pair)).or_default();
+        // Of two nodes that are parted, both may have the place of an endpoint: two senders.
+        let is_sender =
+            |of: NodeId, call: u64| of == sender || given_up.is_some_and(|it| it <= call);
+        let later = latest.iter().find(|(of, call)| **call >= number && is_sender(**of, **call));
+        if let Some((_, later)) = later {
+            return Err(format!("{number} was taken after {later}, of one pair"));
         }
+        latest.insert(sender, number);
         Ok(())
     }
 
@@ -192,7 +198,7 @@ impl Ledger {
     /// Everything has come to rest.
     pub fn rest(&self) -> Checked {
         for (number, entry) in self.calls.iter().enumerate() {
-            if entry.outcome.is_none() && !entry.given_up {
+            if entry.outcome.is_none() && entry.given_up.is_none() {
                 return Err(format!("{number} of node {} never ended: {entry:?}", entry.node.0));
             }
         }

@@ -1,9 +1,10 @@
 //! The endpoints that other nodes announce. A node is believed about its own slots, and about those
 //! whose backup it is, under the rules of `places`.
 
-use m3ipc_abi::{Address, Slot};
+use m3ipc_abi::Slot;
 
 use super::action::Action;
+use super::departures::Departure;
 use super::{Machine, RuleBroken};
 use crate::ids::{EndpointId, NodeId, VmId};
 use crate::owners::Owners;
@@ -24,9 +25,9 @@ impl Machine {
 
     /// Takes up what a node announced of a slot ahead of what makes it right.
     pub(super) fn settle_early(&mut self, node: NodeId, slot: (VmId, Slot)) {
-        let is_right = self.owners.owner(EndpointId::new(slot.0, Address::new(0, slot.1)))
-            == Some(node)
-            && !self.may_join(slot.0);
+        let is_right = self.owners.owner(EndpointId::any_of(slot)) == Some(node)
+            && !self.may_join(slot.0)
+            && self.has_early(node, slot);
         let early = is_right.then(|| self.early.take(node, slot)).flatten();
         let Some((address, names)) = early else { return };
         let endpoint = EndpointId::new(slot.0, address);
@@ -38,17 +39,27 @@ impl Machine {
         self.actions.extend(names);
     }
 
+    /// Whether a node says that it has an endpoint in a slot, which has not moved since.
+    pub(super) fn has_early(&self, node: NodeId, slot: (VmId, Slot)) -> bool {
+        let departure = self.early.departure(node, slot);
+        departure.is_some_and(|it| !self.departures.has_passed((node, slot), it))
+    }
+
     /// A node says that it has bound an endpoint.
     pub(super) fn bind_told(
         &mut self,
         node: NodeId,
         endpoint: EndpointId,
+        (moves, after): (u32, Option<Departure>),
     ) -> Result<(), RuleBroken> {
-        if self.is_of(node, endpoint)? && !self.may_join(endpoint.vm) {
+        let is_of = self.is_of(node, endpoint)?;
+        let departure = (self.incarnation_of(node), moves);
+        let has_passed = self.note_departures((node, endpoint), departure, after);
+        if is_of && !has_passed && !self.may_join(endpoint.vm) {
             self.answers_are_over(endpoint);
             return self.bound_there(node, endpoint);
         }
-        self.early.add(node, endpoint);
+        self.early.add(node, endpoint, departure);
         self.settle_place(slot_of(endpoint));
         Ok(())
     }

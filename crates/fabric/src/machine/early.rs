@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use m3ipc_abi::{Address, Slot};
 
+use super::departures::Departure;
 use crate::ids::{EndpointId, NodeId, VmId};
 
 /// Most endpoints that a node may announce ahead of what makes them right.
@@ -17,6 +18,7 @@ const EARLY_NAMES_MAX: usize = 64;
 #[derive(Debug)]
 struct Early {
     address: Address,
+    departure: Departure,
     names: BTreeSet<String>,
 }
 
@@ -30,14 +32,18 @@ fn slot_of(endpoint: EndpointId) -> (VmId, Slot) {
 
 impl EarlyBinds {
     /// A node announces an endpoint. The earlier one of the slot has ended.
-    pub(super) fn add(&mut self, node: NodeId, endpoint: EndpointId) {
+    pub(super) fn add(&mut self, node: NodeId, endpoint: EndpointId, last: Departure) {
         let of_node = self.0.entry(node).or_default();
         if of_node.len() >= EARLY_MAX_OF_NODE && !of_node.contains_key(&slot_of(endpoint)) {
             return;
         }
-        let Early { address, names } = of_node
-            .entry(slot_of(endpoint))
-            .or_insert(Early { address: endpoint.address, names: BTreeSet::new() });
+        let Early { address, departure, names } =
+            of_node.entry(slot_of(endpoint)).or_insert(Early {
+                address: endpoint.address,
+                departure: last,
+                names: BTreeSet::new(),
+            });
+        *departure = last;
         if *address != endpoint.address {
             (*address, *names) = (endpoint.address, BTreeSet::new());
         }
@@ -54,9 +60,9 @@ impl EarlyBinds {
         }
     }
 
-    /// Whether a node says that it has an endpoint in a slot.
-    pub(super) fn has(&self, node: NodeId, slot: (VmId, Slot)) -> bool {
-        self.0.get(&node).is_some_and(|of_node| of_node.contains_key(&slot))
+    /// The last move from a node when it said that it has an endpoint in a slot.
+    pub(super) fn departure(&self, node: NodeId, slot: (VmId, Slot)) -> Option<Departure> {
+        Some(self.0.get(&node)?.get(&slot)?.departure)
     }
 
     /// Takes the endpoint that a node says to have in a slot, and its names.
@@ -65,7 +71,7 @@ impl EarlyBinds {
         node: NodeId,
         slot: (VmId, Slot),
     ) -> Option<(Address, BTreeSet<String>)> {
-        let Early { address, names } = self.0.get_mut(&node)?.remove(&slot)?;
+        let Early { address, names, .. } = self.0.get_mut(&node)?.remove(&slot)?;
         Some((address, names))
     }
 

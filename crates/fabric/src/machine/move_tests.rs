@@ -1,16 +1,21 @@
 //! Single rules of moves; the simulation of `tests/fabric` has the promises.
 
 use super::place_tests::{
-    BACK, FREE, THIRD, at, bound, died, greet_third, machine, of_third, placed,
+    BACK, FREE, THIRD, at, bound, bound_after, died, greet_third, machine, of_third, placed,
 };
 use super::tests::{FIRST, MS, OWN, PEER, actions, greet, hello, send_frame, sent_frames};
 use super::*;
 use crate::machine::changes::PAUSE_NS;
 use crate::outcome::{Content, Outcome};
-use crate::packet::{CallEnd, CallKind};
+use crate::packet::{CallEnd, CallKind, MessageHead};
 
 fn moved(slot: Slot) -> Frame {
-    Frame::Moved { vm: 1, endpoint: at(slot).address.0 }
+    moved_once_more(slot, 1)
+}
+
+/// The slot has moved away so often.
+fn moved_once_more(slot: Slot, moves: u32) -> Frame {
+    Frame::Moved { vm: 1, endpoint: at(slot).address.0, moves }
 }
 
 fn moves(slot: Slot) -> Action {
@@ -47,6 +52,8 @@ fn the_home_gives_the_slot_to_its_backup_and_says_so() {
     send_frame(&mut machine, 1, moved(3), &[]);
     assert_eq!(actions(&mut machine), [moves(3), placed(3, OWN)]);
     machine.bound(4 * MS, at(3));
+    let claim = bound_after(3, 1, Some((Incarnation(1), 1)));
+    assert_eq!(sent_frames(&mut machine), [claim]);
     assert!(machine.living.contains_key(&at(3)));
 }
 
@@ -71,7 +78,8 @@ fn the_place_of_a_moved_endpoint_is_free_for_a_time() {
         assert_eq!(actions(&mut machine), [moves(103), FREE]);
         if is_claimed {
             machine.bound(3 * MS, at(103));
-            assert!(sent_frames(&mut machine).contains(&bound(103)));
+            let claim = bound_after(103, 0, Some((Incarnation(1), 1)));
+            assert!(sent_frames(&mut machine).contains(&claim));
         }
         machine.tick(machine.now_ns + CLAIM_NS);
         assert_eq!(actions(&mut machine).contains(&BACK), !is_claimed);
@@ -138,7 +146,7 @@ fn a_third_node_waits_for_the_claim_which_may_come_first() {
             send_frame(&mut machine, 0, bound(203), &[]);
             assert_eq!(actions(&mut machine), []);
         }
-        of_third(&mut machine, 1, Frame::Moved { vm: 1, endpoint: at(203).address.0 });
+        of_third(&mut machine, 1, moved(203));
         if !is_first {
             assert_eq!(actions(&mut machine), [moves(203)]);
             assert_eq!(machine.owners.owner(at(203)), Some(THIRD));
@@ -175,10 +183,96 @@ fn a_home_that_moves_again_and_again_leaves_one_time() {
     // The home never ends this call, so the place is not free.
     let _call = ask(&mut machine, 103);
     for round in 0..20 {
-        send_frame(&mut machine, 2 * round + 1, moved(103), &[]);
-        send_frame(&mut machine, 2 * round + 2, bound(103), &[]);
+        let moves = u32::try_from(round + 1).expect("few");
+        send_frame(&mut machine, 2 * round + 1, moved_once_more(103, moves), &[]);
+        send_frame(&mut machine, 2 * round + 2, bound_after(103, moves, None), &[]);
         machine.tick(machine.now_ns + MS);
     }
     let is_place = |(_, timer): &&(u64, Timer)| matches!(timer, Timer::Place(_));
     assert_eq!(machine.timers.iter().filter(is_place).count(), 1);
+}
+
+/// The peer, which has the backup of slot 203, sends a message of it to slot 3.
+fn message_of_203(call: u64) -> Frame {
+    let head = MessageHead { m_type: 7, is_block: false };
+    let (from, to) = (at(203).address.0, at(3).address.0);
+    Frame::Call { call: CallId(call), vm: 1, from, to, kind: CallKind::Send, head, pieced: 0 }
+}
+
+/// Whether a message of slot 203 is offered.
+fn is_offered(machine: &mut Machine) -> bool {
+    let is_message = |it: &Action| matches!(it, Action::Deliver { from, .. } if *from == at(203));
+    actions(machine).iter().any(is_message)
+}
+
+#[test]
+fn a_claim_voids_what_the_former_node_has_said_and_this_one_has_not_heard() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    greet_third(&mut machine);
+    // The endpoint moves from its home to the peer and back, and away once more. The peer's word of
+    // its first time is late.
+    let peers = machine.peers[&PEER].session.incarnation().expect("met");
+    of_third(&mut machine, 0, bound(203));
+    of_third(&mut machine, 1, moved(203));
+    of_third(&mut machine, 2, bound_after(203, 1, Some((peers, 1))));
+    of_third(&mut machine, 3, moved_once_more(203, 2));
+    let _ = actions(&mut machine);
+    let body = [0; m3ipc_abi::PAYLOAD_BYTES];
+    send_frame(&mut machine, 0, bound(203), &[]);
+    send_frame(&mut machine, 1, message_of_203(1), &body);
+    let _ = sent_frames(&mut machine);
+    assert!(!is_offered(&mut machine), "a message from before the claim");
+    assert_eq!(machine.owners.owner(at(203)), Some(THIRD));
+    send_frame(&mut machine, 2, moved(203), &[]);
+    let thirds = machine.peers[&THIRD].session.incarnation().expect("met");
+    send_frame(&mut machine, 3, bound_after(203, 1, Some((thirds, 2))), &[]);
+    send_frame(&mut machine, 4, message_of_203(2), &body);
+    assert!(is_offered(&mut machine), "one of the second time");
+    assert_eq!(machine.owners.owner(at(203)), Some(PEER));
+}
+
+#[test]
+fn a_claim_voids_nothing_for_long_after_the_end_of_its_node() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    greet_third(&mut machine);
+    of_third(&mut machine, 0, bound(203));
+    // The backup says that the home has moved the slot again and again, which it has not.
+    let thirds = machine.peers[&THIRD].session.incarnation().expect("met");
+    send_frame(&mut machine, 0, bound_after(203, 0, Some((thirds, u32::MAX))), &[]);
+    send_frame(&mut machine, 1, died(203), &[]);
+    of_third(&mut machine, 1, died(203));
+    of_third(&mut machine, 2, bound(203));
+    let is_announced = |machine: &Machine| machine.peers[&THIRD].announced.contains_key(&(1, 203));
+    assert!(!is_announced(&machine));
+    let end_ns = machine.now_ns + machine.own.settings.silence_ns;
+    machine.disconnected(machine.now_ns, PEER, FIRST);
+    machine.gone(machine.now_ns, PEER, EndSign::Left);
+    assert!(!is_announced(&machine));
+    // The home is not silent meanwhile.
+    machine.own.settings.silence_ns *= 3;
+    machine.tick(end_ns);
+    assert!(is_announced(&machine));
+}
+
+#[test]
+fn a_proxy_that_begins_after_a_move_learns_of_it() {
+    let mut machine = machine();
+    greet(&mut machine, FIRST, hello(1));
+    greet_third(&mut machine);
+    // Its backup lives since the former life.
+    machine.bound(3 * MS, at(103));
+    let _ = sent_frames(&mut machine);
+    send_frame(&mut machine, 0, moved(103), &[]);
+    let claim = bound_after(103, 0, Some((Incarnation(1), 1)));
+    assert_eq!(sent_frames(&mut machine), [claim]);
+    // Once: a hostile home sends no frames to others.
+    send_frame(&mut machine, 1, moved_once_more(103, 2), &[]);
+    assert_eq!(sent_frames(&mut machine), []);
+    // A new session of another one tells it, too.
+    assert_eq!(machine.moved(4 * MS, at(103)), Ok(PEER));
+    let _ = sent_frames(&mut machine);
+    greet(&mut machine, FIRST, hello(2));
+    assert!(sent_frames(&mut machine).contains(&moved(103)));
 }

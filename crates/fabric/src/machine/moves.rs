@@ -14,16 +14,17 @@
 use m3ipc_abi::Slot;
 
 use super::action::{Action, MoveRefusal};
+use super::departures::Departure;
 use super::unclaimed::CLAIM_NS;
 use super::{Machine, Timer};
 use crate::faults::Fault;
-use crate::ids::{EndpointId, NodeId, VmId};
+use crate::ids::{EndpointId, Incarnation, NodeId, VmId};
 use crate::outcome::Failure;
 use crate::packet::Frame;
 
 impl Machine {
     /// The other node that may have the slot of an endpoint.
-    fn other_holder(&self, node: NodeId, endpoint: EndpointId) -> Option<NodeId> {
+    pub(super) fn other_holder(&self, node: NodeId, endpoint: EndpointId) -> Option<NodeId> {
         let (backup, home) = (self.owners.backup(endpoint)?.node, self.owners.home(endpoint)?);
         match node {
             node if node == home => Some(backup),
@@ -62,12 +63,14 @@ impl Machine {
         self.living.remove(&endpoint);
         self.end_all_of(endpoint, Failure::Moved);
         self.changes.moves_away((vm, address.slot()));
+        let moves = self.departs(endpoint);
         self.owners.place(vm, address.slot(), to);
         if !self.own.planted.has(Fault::MoveUntold) {
             let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
             for node in nodes {
                 if self.is_reachable(node) && self.shares_vm(node, vm) {
-                    self.push(node, Frame::Moved { vm, endpoint: address.0 }, Vec::new());
+                    let frame = Frame::Moved { vm, endpoint: address.0, moves };
+                    self.push(node, frame, Vec::new());
                 }
             }
         }
@@ -76,16 +79,25 @@ impl Machine {
     }
 
     /// A node says that its endpoint has moved.
-    pub(super) fn move_told(&mut self, node: NodeId, endpoint: EndpointId) {
+    pub(super) fn move_told(&mut self, node: NodeId, endpoint: EndpointId, moves: u32) {
         let slot = (endpoint.vm, endpoint.address.slot());
         let Some(to) = self.other_holder(node, endpoint) else {
             // The registry of this node is older.
             return self.death_told(node, endpoint);
         };
+        let departure = (self.incarnation_of(node), moves);
+        if self.departures.says((node, slot), departure) {
+            self.announce_slot(slot);
+        }
         self.early.died(node, endpoint);
-        if !self.has_announced_as(node, endpoint) || !self.is_of(node, endpoint).unwrap_or(false) {
+        let is_holder = self.is_of(node, endpoint).unwrap_or(false);
+        if !is_holder {
             // The end of a call has said so, or its claim counted for nothing.
             return self.settle_place(slot);
+        }
+        if !self.has_announced_as(node, endpoint) {
+            // Its announcement was older than a claim.
+            return self.place_left_there(node, slot);
         }
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.announced.remove(&slot);
@@ -105,7 +117,92 @@ impl Machine {
     /// The end of a call says that its receiver has moved. The word of that may follow.
     pub(super) fn move_implied(&mut self, node: NodeId, endpoint: EndpointId) {
         if self.has_announced_as(node, endpoint) && self.other_holder(node, endpoint).is_some() {
-            self.move_told(node, endpoint);
+            let place = (node, (endpoint.vm, endpoint.address.slot()));
+            // Its word has this number: each one has come but that.
+            let moves = self.departures.count(place, self.incarnation_of(node)).saturating_add(1);
+            self.move_told(node, endpoint, moves);
+        }
+    }
+
+    /// The life of a node with which this one talks.
+    pub(super) fn incarnation_of(&self, node: NodeId) -> Incarnation {
+        self.peers.get(&node).and_then(|it| it.session.incarnation()).unwrap_or_default()
+    }
+
+    /// The slot of an endpoint moves away: how often it has done so in this life.
+    pub(super) fn departs(&mut self, EndpointId { vm, address }: EndpointId) -> u32 {
+        let (place, life) = ((self.own.node, (vm, address.slot())), self.own.incarnation);
+        let moves = self.departures.count(place, life).saturating_add(1);
+        self.departures.says(place, (life, moves));
+        moves
+    }
+
+    /// What the announcement of a local endpoint says of moves of its slot.
+    pub(super) fn departures_of(&self, endpoint: EndpointId) -> (u32, Option<Departure>) {
+        let slot = (endpoint.vm, endpoint.address.slot());
+        let moves = self.departures.count((self.own.node, slot), self.own.incarnation);
+        let other = self.other_holder(self.own.node, endpoint);
+        (moves, other.and_then(|other| self.departures.last((other, slot))))
+    }
+
+    /// A node has bound an endpoint, and says this of moves of its slot. Whether it has moved away
+    /// from there since.
+    pub(super) fn note_departures(
+        &mut self,
+        (node, endpoint): (NodeId, EndpointId),
+        departure: Departure,
+        after: Option<Departure>,
+    ) -> bool {
+        let Some(other) = self.other_holder(node, endpoint) else { return false };
+        let slot = (endpoint.vm, endpoint.address.slot());
+        if let Some(after) = after {
+            self.departures.hears((other, slot), after);
+        }
+        if self.departures.says((node, slot), departure) {
+            self.announce_slot(slot);
+        }
+        self.departures.has_passed((node, slot), departure)
+    }
+
+    /// Announces the local endpoint of a slot anew, if there is one: this node has begun after the
+    /// move, and did not know of it.
+    pub(super) fn announce_slot(&mut self, slot: (VmId, Slot)) {
+        let Some(endpoint) = self.living_in(slot) else { return };
+        let nodes: Vec<NodeId> = self.peers.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.announce(node, endpoint));
+    }
+
+    /// The session with a node has ended: its word about moves from other nodes ends with the time
+    /// in which those may still be heard.
+    pub(super) fn departures_at_loss(&mut self, node: NodeId) {
+        let end_ns = self.now_ns.saturating_add(self.own.settings.silence_ns);
+        for slot in self.places_of(node) {
+            if let Some(other) = self.other_holder(node, EndpointId::any_of(slot))
+                && self.departures.speaker_lost((other, slot), end_ns)
+            {
+                self.timers.insert((end_ns, Timer::Place(slot)));
+            }
+        }
+    }
+
+    /// What was said of moves may be over.
+    pub(super) fn departures_due(&mut self, slot: (VmId, Slot)) {
+        let any = EndpointId::any_of(slot);
+        let backup = self.owners.backup(any).map(|backup| backup.node);
+        for node in self.owners.home(any).into_iter().chain(backup) {
+            self.departures.expire((node, slot), self.now_ns);
+            self.settle_early(node, slot);
+        }
+    }
+
+    /// A session with a node begins: it hears of moves from here.
+    pub(super) fn departures_at_begin(&mut self, node: NodeId) {
+        for (vm, slot) in self.places_of(self.own.node) {
+            let any = EndpointId::any_of((vm, slot));
+            let (moves, _) = self.departures_of(any);
+            if moves > 0 && !self.lives_here((vm, slot)) && self.shares_vm(node, vm) {
+                self.push(node, Frame::Moved { vm, endpoint: any.address.0, moves }, Vec::new());
+            }
         }
     }
 
@@ -134,6 +231,7 @@ impl Machine {
 
     /// A session with a node begins: what an earlier one said of moves is over.
     pub(super) fn moves_at_begin(&mut self, node: NodeId) {
+        self.departures_at_begin(node);
         if !self.moves.is_empty() {
             self.places_of(node).into_iter().for_each(|slot| self.moves.end(slot));
         }
@@ -145,6 +243,7 @@ impl Machine {
         if !is_kept && self.moves.expire(slot, self.now_ns) {
             self.place_unclaimed(slot);
         }
+        self.departures_due(slot);
         self.settle_place(slot);
     }
 

@@ -15,7 +15,7 @@ const WRITE: CopyOrder = CopyOrder { is_write: true, ..READ };
 fn up() -> Machine {
     let mut machine = machine();
     greet(&mut machine, FIRST, hello(1));
-    let bound = Frame::Bound { vm: 1, endpoint: FROM };
+    let bound = Frame::Bound { vm: 1, endpoint: FROM, moves: 0, after: None };
     machine.received(3 * MS, PEER, FIRST, &data(Lane::Message, 0, bound, &[]));
     actions(&mut machine);
     frames(&mut machine);

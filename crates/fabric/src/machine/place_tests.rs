@@ -38,7 +38,12 @@ pub(super) fn at(slot: Slot) -> EndpointId {
 }
 
 pub(super) fn bound(slot: Slot) -> Frame {
-    Frame::Bound { vm: 1, endpoint: at(slot).address.0 }
+    bound_after(slot, 0, None)
+}
+
+/// The slot has moved away so often, and this move from the other node was the last one.
+pub(super) fn bound_after(slot: Slot, moves: u32, after: Option<(Incarnation, u32)>) -> Frame {
+    Frame::Bound { vm: 1, endpoint: at(slot).address.0, moves, after }
 }
 
 /// A place that this node may take is free for its backup.
@@ -163,7 +168,12 @@ fn one_announcement_of_a_slot_waits_for_its_turn() {
     for generation in 0..10 {
         let endpoint = Address::new(generation, 203).0;
         let sequence = u64::from(generation.unsigned_abs());
-        send_frame(&mut machine, sequence, Frame::Bound { vm: 1, endpoint }, &[]);
+        send_frame(
+            &mut machine,
+            sequence,
+            Frame::Bound { vm: 1, endpoint, moves: 0, after: None },
+            &[],
+        );
     }
     assert_eq!(machine.early.of_node(PEER), 1);
     assert_eq!(machine.owners.owner(at(203)), Some(THIRD), "the home has it");

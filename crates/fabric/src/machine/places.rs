@@ -60,10 +60,16 @@ impl Machine {
     }
 
     /// Whether a local endpoint has the slot.
-    pub(super) fn lives_here(&self, (vm, slot): (VmId, Slot)) -> bool {
+    pub(super) fn lives_here(&self, slot: (VmId, Slot)) -> bool {
+        self.living_in(slot).is_some()
+    }
+
+    /// The local endpoint that has the slot.
+    pub(super) fn living_in(&self, (vm, slot): (VmId, Slot)) -> Option<EndpointId> {
         let first = EndpointId::new(vm, Address(i32::MIN));
         let last = EndpointId::new(vm, Address(i32::MAX));
-        self.living.range(first..=last).any(|(it, _)| it.address.slot() == slot)
+        let mut all = self.living.range(first..=last).map(|(it, _)| *it);
+        all.find(|it| it.address.slot() == slot)
     }
 
     /// Whether a node that was here has ended, as far as the registry wants to know it.
@@ -117,6 +123,7 @@ impl Machine {
 
     /// The session with a node has ended.
     pub(super) fn places_at_loss(&mut self, node: NodeId, cause: Failure) {
+        self.departures_at_loss(node);
         self.settle_places_of(node);
         if cause == Failure::LinkDown {
             self.look_for_silence(node);
@@ -275,7 +282,7 @@ impl Machine {
         // has the endpoint.
         let home_has = home != own && self.is_reachable(home) && self.has_announced(home, slot);
         let is_deaf = home == own && self.own.planted.has(Fault::ReplacedStays);
-        let is_believed = !home_has && !is_deaf && self.early.has(backup.node, slot);
+        let is_believed = !home_has && !is_deaf && self.has_early(backup.node, slot);
         is_believed.then_some(Change::To(backup.node))
     }
 }

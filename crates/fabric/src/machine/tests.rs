@@ -72,7 +72,11 @@ fn send_knowing(machine: &mut Machine, sequence: u64, expected: u64, frame: Fram
 }
 
 fn bound(generation: i32) -> Frame {
-    Frame::Bound { vm: 1, endpoint: Address::new(generation, 103).0 }
+    bind_of(1, Address::new(generation, 103))
+}
+
+fn bind_of(vm: VmId, Address(endpoint): Address) -> Frame {
+    Frame::Bound { vm, endpoint, moves: 0, after: None }
 }
 
 fn endpoint(generation: i32) -> EndpointId {
@@ -155,8 +159,8 @@ fn a_claim_may_be_on_the_way() {
     greet(&mut machine, FIRST, greeting);
     actions(&mut machine);
     // Until the claim is known here, its endpoint can neither be called nor call.
-    send_frame(&mut machine, 0, Frame::Bound { vm: 1, endpoint: later.0 }, &[]);
-    send_frame(&mut machine, 1, Frame::Bound { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
+    send_frame(&mut machine, 0, bind_of(1, later), &[]);
+    send_frame(&mut machine, 1, bind_of(1, Address::new(2, 204)), &[]);
     send_frame(&mut machine, 2, Frame::Died { vm: 1, endpoint: Address::new(2, 204).0 }, &[]);
     send_frame(&mut machine, 3, call_from(later.0), &[0; 40]);
     send_frame(&mut machine, 4, Frame::Named { vm: 1, endpoint: later.0 }, b"early");
@@ -180,13 +184,13 @@ fn a_claim_may_be_on_the_way() {
     let named = Action::Named { endpoint, name: "early".to_owned() };
     assert_eq!(actions(&mut machine), [Action::Bound { endpoint }, named]);
     // A slot of this node is none that another one may claim.
-    send_frame(&mut machine, 5, Frame::Bound { vm: 1, endpoint: 7 }, &[]);
+    send_frame(&mut machine, 5, bind_of(1, Address(7)), &[]);
     assert!(!machine.is_reachable(PEER));
 }
 
 #[test]
 fn broken_rules_end_the_session() {
-    let bound = Frame::Bound { vm: 1, endpoint: 3 };
+    let bound = bind_of(1, Address(3));
     let took = Frame::Took { call: CallId(1) };
     for frame in [bound, took] {
         let mut machine = machine();
@@ -255,7 +259,7 @@ fn a_slot_of_a_peer_has_one_endpoint_at_a_time() {
     assert_eq!(actions(&mut machine), expected);
     assert_eq!(machine.peers[&PEER].announced.len(), 1);
     // A VM that this node has no part in.
-    let frame = Frame::Bound { vm: 2, endpoint: Address::new(1, 103).0 };
+    let frame = bind_of(2, Address::new(1, 103));
     send_frame(&mut machine, 5, frame, &[]);
     assert!(!machine.is_reachable(PEER));
     assert!(machine.peers[&PEER].announced.is_empty());
