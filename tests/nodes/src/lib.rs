@@ -24,16 +24,22 @@ use m3ipc_test_fixture::{NodeFixture, program, until};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// The id of the VM on both nodes.
 pub const VM: i32 = 3;
 
-/// A process that dies with the test.
+/// The time that a process may be silent. After it, the test counts the process as hung.
+const SILENCE: Duration = Duration::from_secs(90);
+
+/// A process that dies with the test. Its output is read all the time, so a process that nobody
+/// asks for its lines never waits for room in the pipe.
 #[derive(Debug)]
-pub struct Process(Child, Option<BufReader<ChildStdout>>);
+pub struct Process(Child, Mutex<Receiver<String>>);
 
 impl Process {
     /// Starts `m3-tests-nodes` with these words.
@@ -71,16 +77,29 @@ impl Process {
         command.envs(pause.map(|point| ("M3_PAUSE", point)));
         let command = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
-        let output = child.stdout.take().map(BufReader::new);
-        Self(child, output)
+        let output = child.stdout.take().expect("piped above");
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines() {
+                let line = line.expect("the output is text");
+                if tell.send(line.trim().to_owned()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(child, Mutex::new(lines))
     }
 
-    /// Its next line.
+    /// Its next line; an empty one if it has ended.
+    ///
+    /// # Panics
+    /// If it is silent.
     pub fn line(&mut self) -> String {
-        let mut line = String::new();
-        let read = self.1.as_mut().map(|output| output.read_line(&mut line));
-        assert!(read.is_some_and(|read| read.is_ok()), "the output is text");
-        line.trim().to_owned()
+        match self.1.get_mut().expect("no reader panics").recv_timeout(SILENCE) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => String::new(),
+            Err(RecvTimeoutError::Timeout) => panic!("process {} says nothing", self.pid()),
+        }
     }
 
     /// Its process id.
@@ -98,8 +117,7 @@ impl Process {
     /// Kills it, and reads the lines that are left.
     pub fn rest(&mut self) -> Vec<String> {
         self.kill();
-        let lines = self.1.take().into_iter().flat_map(BufRead::lines);
-        lines.map_while(Result::ok).collect()
+        self.1.get_mut().expect("no reader panics").iter().collect()
     }
 
     /// Sends it a signal, such as STOP.
