@@ -12,6 +12,8 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
 use crate::faults::{Fault, Planted};
 use crate::packet::Frame;
 
@@ -28,7 +30,7 @@ pub struct LaneLimits {
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     pub frame: Frame,
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 impl Outgoing {

@@ -42,13 +42,12 @@ mod packet;
 mod registry;
 mod session;
 mod settings;
+mod transmit;
 
 #[cfg(feature = "planted-faults")]
 pub use faults::Fault;
 pub use ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
-pub use machine::{
-    Action, CLAIM_NS, Call, CallRefusal, CopyId, Machine, MoveRefusal, NotAwaited, Transmit,
-};
+pub use machine::{Action, CLAIM_NS, Call, CallRefusal, CopyId, Machine, MoveRefusal, NotAwaited};
 pub use outcome::{AnswerKind, Content, Failure, Outcome};
 pub use owners::{Admission, Backup, EndSign, Owners, OwnersError, SlotRange, generation_before};
 pub use packet::{
@@ -60,4 +59,5 @@ pub use registry::{
     BackupError, ClusterParameters, NodeEntry, Registry, RegistryError, VmCopy, VmEntry, VmLife,
     VmParameters,
 };
-pub use settings::{LONG_MAX_BYTES, Limits, Settings};
+pub use settings::{LONG_MAX_BYTES, Limits, PIECE_MAX_BYTES, Settings};
+pub use transmit::Transmit;

@@ -25,12 +25,13 @@ mod streams;
 mod unclaimed;
 mod waiting;
 
-pub use action::{Action, Call, CallRefusal, MoveRefusal, NotAwaited, Transmit};
+pub use action::{Action, Call, CallRefusal, MoveRefusal, NotAwaited};
 pub use open_copies::CopyId;
 pub use unclaimed::CLAIM_NS;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use bytes::Bytes;
 use m3ipc_abi::{Address, Slot};
 
 use crate::faults::Planted;
@@ -40,6 +41,7 @@ use crate::owners::{EndSign, Owners};
 use crate::packet::{Frame, Lane, Packet, decode};
 use crate::session::{Identity, SessionEvent};
 use crate::settings::Settings;
+use crate::transmit::Transmit;
 
 use changes::Changes;
 use delivery::{Delivery, Incoming};
@@ -221,9 +223,15 @@ impl Machine {
     }
 
     /// Bytes of a packet from a connection.
-    pub fn received(&mut self, now_ns: u64, node: NodeId, id: ConnectionId, bytes: &[u8]) {
+    pub fn received(
+        &mut self,
+        now_ns: u64,
+        node: NodeId,
+        id: ConnectionId,
+        bytes: impl Into<Bytes>,
+    ) {
         self.advance(now_ns);
-        if self.packet(node, id, bytes).is_err()
+        if self.packet(node, id, &bytes.into()).is_err()
             && let Some(peer) = self.peers.get_mut(&node)
         {
             peer.session.broke(&self.own);
@@ -278,8 +286,7 @@ impl Machine {
         let peer = self.peers.get_mut(&node)?;
         let transmit = peer.session.transmit(self.now_ns, lane, &self.own);
         self.serve_session(node);
-        let (connection, bytes) = transmit?;
-        Some(Transmit { connection, bytes })
+        transmit
     }
 
     /// A local endpoint has been bound.
@@ -366,7 +373,7 @@ impl Machine {
         }
     }
 
-    fn push(&mut self, node: NodeId, frame: Frame, body: Vec<u8>) {
+    fn push(&mut self, node: NodeId, frame: Frame, body: impl Into<Bytes>) {
         if let Some(peer) = self.peers.get_mut(&node) {
             peer.session.push(frame, body, &self.own);
         }
@@ -422,7 +429,7 @@ impl Machine {
         self.places_at_loss(node, cause);
     }
 
-    fn packet(&mut self, node: NodeId, id: ConnectionId, bytes: &[u8]) -> Result<(), RuleBroken> {
+    fn packet(&mut self, node: NodeId, id: ConnectionId, bytes: &Bytes) -> Result<(), RuleBroken> {
         let Some(peer) = self.peers.get_mut(&node) else { return Ok(()) };
         let (packet, body) = decode(bytes).map_err(|_| RuleBroken)?;
         let now_ns = self.now_ns;
@@ -444,7 +451,7 @@ impl Machine {
                 if accepted == Some(true)
                     && peer.session.arrive(now_ns, lane, sequence, length, &self.own)
                 {
-                    self.frame(node, frame, body)?;
+                    self.frame(node, frame, &bytes.slice_ref(body))?;
                 }
             }
         }
@@ -452,7 +459,7 @@ impl Machine {
     }
 
     /// A frame of a peer, in order and for the first time.
-    fn frame(&mut self, node: NodeId, frame: Frame, body: &[u8]) -> Result<(), RuleBroken> {
+    fn frame(&mut self, node: NodeId, frame: Frame, body: &Bytes) -> Result<(), RuleBroken> {
         match frame {
             Frame::Call { call, vm, from, to, kind, head, pieced } => {
                 let (from, to) = (EndpointId::of(vm, from), EndpointId::of(vm, to));

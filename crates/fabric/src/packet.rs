@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{CallId, Incarnation, NodeId, VmId};
 use crate::outcome::{AnswerKind, Content, Failure};
 use crate::owners::SlotRange;
-use crate::settings::{LONG_MAX_BYTES, Limits};
+use crate::settings::{LONG_MAX_BYTES, Limits, PIECE_MAX_BYTES};
 
 /// The oldest and the newest version of the protocol that this crate speaks.
 pub const VERSIONS: (u16, u16) = (4, 4);
@@ -24,7 +24,7 @@ pub const PIECED_MAX_BYTES: usize = 256 << 20;
 /// The longest body of a message, in bytes.
 pub const MESSAGE_BODY_MAX_BYTES: usize = PAYLOAD_BYTES + LONG_MAX_BYTES;
 /// The longest packet, in bytes. A transport frame of more bytes ends the connection.
-pub const PACKET_MAX_BYTES: usize = 64 * 1024;
+pub const PACKET_MAX_BYTES: usize = PIECE_MAX_BYTES + 1024;
 /// The most claims of a greeting.
 pub const CLAIMS_MAX: usize = 1024;
 /// The longest name of a cluster, in bytes.
@@ -361,7 +361,7 @@ impl Frame {
                 PAYLOAD_BYTES..=PAYLOAD_BYTES
             }
             Self::Named { .. } => 1..=NAME_MAX_BYTES,
-            Self::Piece { .. } | Self::CopyPiece { .. } => 1..=LONG_MAX_BYTES,
+            Self::Piece { .. } | Self::CopyPiece { .. } => 1..=PIECE_MAX_BYTES,
             _ => 0..=0,
         }
     }

@@ -13,6 +13,8 @@
 //!
 //! A greeting of a later session or incarnation ends the known session first.
 
+use bytes::Bytes;
+
 use crate::faults::{Fault, Planted};
 use crate::ids::{ConnectionId, Incarnation, NodeId, VmId};
 use crate::lane::{Arrival, LaneLimits, LaneState, Outgoing};
@@ -20,9 +22,10 @@ use crate::outcome::Failure;
 use crate::owners::{Admission, SlotRange};
 use crate::packet::{
     CLAIMS_MAX, Expected, Frame, Hello, Lane, MESSAGE_BODY_MAX_BYTES, Packet, RefusalCode,
-    SessionPair, VERSIONS, encode,
+    SessionPair, VERSIONS,
 };
 use crate::settings::Settings;
+use crate::transmit::Transmit;
 
 /// The window of each lane: messages, bulk.
 const LANES: [LaneLimits; 2] = [
@@ -174,12 +177,12 @@ impl Session {
     }
 
     /// Queues a frame. A peer that acknowledges so little that the queue overflows is lost.
-    pub fn push(&mut self, frame: Frame, body: Vec<u8>, own: &Identity) {
+    pub fn push(&mut self, frame: Frame, body: impl Into<Bytes>, own: &Identity) {
         if !self.lives() {
             return;
         }
         let lane = self.lane(frame.lane());
-        lane.push(Outgoing { frame, body });
+        lane.push(Outgoing { frame, body: body.into() });
         if lane.queued() > QUEUED_FRAMES_MAX {
             self.end(Failure::LinkDown, own);
             self.drop_connection();
@@ -498,12 +501,7 @@ impl Session {
     }
 
     /// The next packet of a lane for a connection.
-    pub fn transmit(
-        &mut self,
-        now_ns: u64,
-        lane: Lane,
-        own: &Identity,
-    ) -> Option<(ConnectionId, Vec<u8>)> {
+    pub fn transmit(&mut self, now_ns: u64, lane: Lane, own: &Identity) -> Option<Transmit> {
         if lane == Lane::Message
             && let Some(packet) = self.transmit_greeting(now_ns, own)
         {
@@ -518,14 +516,14 @@ impl Session {
         if let Some((sequence, outgoing)) = self.lanes[lane as usize].transmit(now_ns) {
             let frame = outgoing.frame.clone();
             let packet = Packet::Data { session, lane, sequence, expected, frame };
-            let bytes = encode(&packet, &outgoing.body);
+            let transmit = Transmit::new(id, &packet, &outgoing.body);
             self.beat_ns = now_ns.saturating_add(own.settings.beat_ns);
             // A frame acknowledges; only a heartbeat asks for missing frames.
             if !self.lanes.iter().any(LaneState::is_missing) {
                 self.lanes.iter_mut().for_each(|lane| _ = lane.acknowledged());
                 self.ack_ns = None;
             }
-            return Some((id, bytes));
+            return Some(transmit);
         }
         let is_due = now_ns >= self.beat_ns || self.ack_ns.is_some_and(|at| now_ns >= at);
         if lane != Lane::Message || !is_due {
@@ -534,18 +532,14 @@ impl Session {
         let missing = [self.lanes[0].acknowledged(), self.lanes[1].acknowledged()];
         self.ack_ns = None;
         self.beat_ns = now_ns.saturating_add(own.settings.beat_ns);
-        Some((id, encode(&Packet::Beat { session, expected, missing }, &[])))
+        Some(Transmit::new(id, &Packet::Beat { session, expected, missing }, &Bytes::new()))
     }
 
     fn expected(&self) -> Expected {
         [self.lanes[0].expected(), self.lanes[1].expected()]
     }
 
-    fn transmit_greeting(
-        &mut self,
-        now_ns: u64,
-        own: &Identity,
-    ) -> Option<(ConnectionId, Vec<u8>)> {
+    fn transmit_greeting(&mut self, now_ns: u64, own: &Identity) -> Option<Transmit> {
         let expected = self.expected();
         let (session, partner) = (self.number, self.partner);
         let both = [self.connection, self.candidate];
@@ -553,7 +547,7 @@ impl Session {
         if let Some((id, why)) = refused {
             self.events.push(SessionEvent::Close(id));
             self.disconnected(now_ns, id);
-            return Some((id, encode(&Packet::Refused(why), &[])));
+            return Some(Transmit::new(id, &Packet::Refused(why), &Bytes::new()));
         }
         let connections = [&mut self.connection, &mut self.candidate];
         for connection in connections.into_iter().flatten() {
@@ -575,7 +569,7 @@ impl Session {
                     admits: Hello::admits(&own.settings.limits),
                     claims: own.claims.iter().take(CLAIMS_MAX).copied().collect(),
                 };
-                return Some((id, encode(&Packet::Hello(hello), &[])));
+                return Some(Transmit::new(id, &Packet::Hello(hello), &Bytes::new()));
             }
         }
         None

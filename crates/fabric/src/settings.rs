@@ -5,6 +5,8 @@ const MS: u64 = 1_000_000;
 
 /// The longest payload in the packet of its message, in bytes.
 pub const LONG_MAX_BYTES: usize = 60 * 1024;
+/// The longest piece of a payload or of a copy, in bytes: as long as a chunk of a copy.
+pub const PIECE_MAX_BYTES: usize = 64 * 1024;
 
 /// Times and limits. [`Settings::default`] has the values of the failure table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +29,7 @@ pub struct Settings {
     pub cancel_ns: u64,
     /// A longer payload travels in pieces, in bytes; at most [`LONG_MAX_BYTES`].
     pub inline_bytes: usize,
-    /// The length of a piece, in bytes; at most [`LONG_MAX_BYTES`].
+    /// The length of a piece, in bytes; at most [`PIECE_MAX_BYTES`].
     pub piece_bytes: usize,
     /// Bytes of a copy that may be under way.
     pub copy_window_bytes: u64,
@@ -65,7 +67,7 @@ impl Default for Settings {
             took_delay_ns: 5 * MS,
             cancel_ns: 1_000 * MS,
             inline_bytes: LONG_MAX_BYTES,
-            piece_bytes: LONG_MAX_BYTES,
+            piece_bytes: PIECE_MAX_BYTES,
             copy_window_bytes: 512 * 1024,
             limits: Limits::default(),
         }

@@ -42,6 +42,19 @@ impl BounceBuffer {
         self.page.source(half(chunk), bytes.min(BOUNCE_HALF_BYTES))
     }
 
+    /// Fills the half of a chunk from own memory. Returns `false`, and copies nothing, if that
+    /// memory may be unmapped: then the kernel copies into [`target`](Self::target).
+    #[must_use]
+    pub fn fill(&self, chunk: u32, from: &CopySource<'_>) -> bool {
+        from.bytes() <= BOUNCE_HALF_BYTES && self.page.copy_in(half(chunk), from)
+    }
+
+    /// Empties the half of a chunk into own memory. Returns `false` as [`fill`](Self::fill).
+    #[must_use]
+    pub fn empty(&self, chunk: u32, into: &mut CopyTarget<'_>) -> bool {
+        into.bytes() <= BOUNCE_HALF_BYTES && self.page.copy_out(half(chunk), into)
+    }
+
     /// The half of a chunk, for the side that fills it.
     #[must_use]
     pub fn target(&self, chunk: u32, bytes: usize) -> CopyTarget<'_> {
@@ -55,9 +68,9 @@ impl<P: Page> BounceBuffer<P> {
         read_half(&self.page, chunk, bytes);
     }
 
-    /// Copies into the half of a chunk, for the side that fills it.
-    pub fn write(&self, chunk: u32, bytes: &[u8]) {
-        write_half(&self.page, chunk, bytes);
+    /// Copies into the half of a chunk, from an offset on, for the side that fills it.
+    pub fn write(&self, chunk: u32, offset: usize, bytes: &[u8]) {
+        write_half(&self.page, chunk, offset, bytes);
     }
 
     /// The bounce buffer in this memory.

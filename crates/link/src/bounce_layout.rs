@@ -60,10 +60,10 @@ pub(crate) fn read_half(page: &impl Page, chunk: u32, bytes: &mut [u8]) {
     page.read(half(chunk), &mut bytes[..length]);
 }
 
-/// Copies into the half of a chunk.
-pub(crate) fn write_half(page: &impl Page, chunk: u32, bytes: &[u8]) {
-    let length = bytes.len().min(BOUNCE_HALF_BYTES);
-    page.write(half(chunk), &bytes[..length]);
+/// Copies into the half of a chunk, from an offset on.
+pub(crate) fn write_half(page: &impl Page, chunk: u32, offset: usize, bytes: &[u8]) {
+    let length = bytes.len().min(BOUNCE_HALF_BYTES.saturating_sub(offset));
+    page.write(half(chunk) + offset, &bytes[..length]);
 }
 
 /// Checks a count of the other side against the own count. The filling side is ahead of the

@@ -54,9 +54,9 @@ impl<P: Page> ServedBounceBuffer<P> {
         read_half(&self.page, chunk, bytes);
     }
 
-    /// Copies into the half of a chunk, for the side that fills it.
-    pub fn write(&self, chunk: u32, bytes: &[u8]) {
-        write_half(&self.page, chunk, bytes);
+    /// Copies into the half of a chunk, from an offset on, for the side that fills it.
+    pub fn write(&self, chunk: u32, offset: usize, bytes: &[u8]) {
+        write_half(&self.page, chunk, offset, bytes);
     }
 
     /// Whether there is a command that was not read yet. Costs one load.

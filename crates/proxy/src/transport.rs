@@ -26,6 +26,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::NodeName;
+use bytes::Bytes;
 pub(crate) use connection::connect_to;
 use frames::FrameError;
 pub use frames::Reason;
@@ -166,25 +167,26 @@ pub trait Connection: AsFd + Send {
     /// The proven name of the peer (with the plain backend: claimed), once it is known.
     fn peer(&self) -> Option<&NodeName>;
 
-    /// Takes a copy of a frame, which [`Connection::flush`] or the next [`Connection::receive`]
-    /// writes. Frames of the same turn share a record and a system call.
+    /// Takes a copy of a frame in two parts, which [`Connection::flush`] or the next
+    /// [`Connection::receive`] writes. Frames of the same turn share a record and a system call.
     ///
     /// # Errors
     /// The frame is too large, or the connection has ended.
-    fn send(&mut self, frame: &[u8], now: Instant) -> Result<Sent, SendError>;
+    fn send(&mut self, head: &[u8], body: &[u8], now: Instant) -> Result<Sent, SendError>;
 
     /// Writes as much as the socket takes.
     ///
     /// A connection that breaks here says so in the next [`Connection::receive`].
     fn flush(&mut self);
 
-    /// Reads, writes and checks the time; true with the next whole frame in `frame`.
+    /// Reads, writes and checks the time; the next whole frame.
     ///
-    /// To be called while it returns true, and again after each event and each deadline.
+    /// To be called while it returns frames, and again after each event and each deadline. A frame
+    /// is a part of the memory of the connection: one that is kept keeps up to 256 KB with it.
     ///
     /// # Errors
     /// The connection has ended. Frames that came before the end are returned first.
-    fn receive(&mut self, frame: &mut Vec<u8>, now: Instant) -> Result<bool, End>;
+    fn receive(&mut self, now: Instant) -> Result<Option<Bytes>, End>;
 
     /// Whether `poll` shall tell when the socket takes more bytes.
     fn wants_write(&self) -> bool;

@@ -64,8 +64,7 @@ struct Pair {
 type Found = Result<Option<Vec<u8>>, End>;
 
 fn turn(side: &mut dyn Connection, now: Instant) -> Found {
-    let mut frame = vec![];
-    Ok(side.receive(&mut frame, now)?.then_some(frame))
+    Ok(side.receive(now)?.map(Into::into))
 }
 
 fn accept(listener: &mut dyn Listener, now: Instant) -> Box<dyn Connection> {
@@ -141,7 +140,7 @@ fn frames_arrive_in_order_and_names_are_known() {
         for number in 0..2_000_u32 {
             let mut frame = number.to_le_bytes().to_vec();
             frame.resize(4 + (number as usize * 37) % 9_000, 7);
-            assert_eq!(pair.client.send(&frame, pair.now), Ok(Sent::Taken));
+            assert_eq!(pair.client.send(&frame, &[], pair.now), Ok(Sent::Taken));
             assert_eq!(pair.until_server(), Ok(frame));
         }
     });
@@ -153,17 +152,17 @@ fn a_peer_that_does_not_read_fills_a_bounded_output() {
         let mut pair = Pair::met(a, b);
         let mut taken = 0_u32;
         // The peer never reads: sockets and output fill, then each frame is refused.
-        while pair.client.send(&[9; 32 << 10], pair.now) == Ok(Sent::Taken) {
+        while pair.client.send(&[9; 32 << 10], &[], pair.now) == Ok(Sent::Taken) {
             taken += 1;
             assert!(taken < 10_000, "the output has no bound");
         }
         assert!(pair.client.wants_write());
-        assert_eq!(pair.client.send(&[9; 32 << 10], pair.now), Ok(Sent::Full));
+        assert_eq!(pair.client.send(&[9; 32 << 10], &[], pair.now), Ok(Sent::Full));
         // Nothing of it is lost when the peer reads again.
         for _ in 0..taken {
             assert_eq!(pair.until_server().map(|frame| frame.len()), Ok(32 << 10));
         }
-        assert_eq!(pair.client.send(&[9; 32 << 10], pair.now), Ok(Sent::Taken));
+        assert_eq!(pair.client.send(&[9; 32 << 10], &[], pair.now), Ok(Sent::Taken));
     });
 }
 
@@ -172,9 +171,9 @@ fn a_frame_beyond_the_limit_is_the_callers_mistake() {
     with_both("large", |a, b| {
         let mut pair = Pair::met(a, b);
         let (bytes, limit) = ((64 << 10) + 1, 64 << 10);
-        let refused = pair.client.send(&vec![1; bytes], pair.now);
+        let refused = pair.client.send(&vec![1; bytes], &[], pair.now);
         assert_eq!(refused, Err(SendError::TooLarge { bytes, limit }));
-        assert_eq!(pair.client.send(&vec![1; limit], pair.now), Ok(Sent::Taken));
+        assert_eq!(pair.client.send(&vec![1; limit], &[], pair.now), Ok(Sent::Taken));
         assert_eq!(pair.until_server().map(|frame| frame.len()), Ok(limit));
     });
 }
@@ -183,14 +182,14 @@ fn a_frame_beyond_the_limit_is_the_callers_mistake() {
 fn a_close_tells_its_reason_after_all_frames() {
     with_both("close", |a, b| {
         let mut pair = Pair::met(a, b);
-        assert_eq!(pair.client.send(b"last", pair.now), Ok(Sent::Taken));
+        assert_eq!(pair.client.send(b"last", &[], pair.now), Ok(Sent::Taken));
         pair.client.close(Reason(77));
         assert_eq!(pair.until_server(), Ok(b"last".to_vec()));
         assert_eq!(pair.until_server_ends(), End::Closed(Reason(77)));
         assert_eq!(pair.until_client_ends(), End::ClosedHere(Reason(77)));
         // An end is final.
         assert_eq!(pair.until_server_ends(), End::Closed(Reason(77)));
-        let refused = pair.server.send(b"late", pair.now);
+        let refused = pair.server.send(b"late", &[], pair.now);
         assert_eq!(refused, Err(SendError::Ended(End::Closed(Reason(77)))));
     });
 }
@@ -208,7 +207,7 @@ fn a_reason_is_read_after_a_write_that_failed() {
     rustix::net::sockopt::set_socket_linger(&client, at_once).expect("it is a socket");
     drop(client);
     for _ in 0..2 {
-        let _ = server.send(b"late", now);
+        let _ = server.send(b"late", &[], now);
         server.flush();
     }
     assert_eq!(turn(&mut *server, now), Ok(Some(vec![9])));
@@ -219,7 +218,7 @@ fn a_reason_is_read_after_a_write_that_failed() {
 fn a_died_peer_is_an_end_without_reason() {
     with_both("died", |a, b| {
         let mut pair = Pair::met(a, b);
-        assert_eq!(pair.client.send(b"last", pair.now), Ok(Sent::Taken));
+        assert_eq!(pair.client.send(b"last", &[], pair.now), Ok(Sent::Taken));
         pair.client.flush();
         let Pair { client, mut server, now } = pair;
         // The kernel closes the sockets of a killed process in the same way.

@@ -5,7 +5,7 @@
 //! that lives as long as the region. A peer may change any byte at any time.
 #![allow(unsafe_code)]
 
-use crate::copy::{copy_bytes_past_caches, copy_in, copy_out};
+use crate::copy::{copy_bytes, copy_bytes_past_caches, copy_in, copy_out};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::{CopySource, CopyTarget, Errno, Mapping};
 use std::os::fd::AsFd;
@@ -106,6 +106,40 @@ impl Shared {
         // SAFETY: `run` checked the range. The mapping lives as long as the borrow and is
         // writable. Only the kernel writes the bytes.
         unsafe { CopyTarget::from_raw(start, bytes) }
+    }
+
+    /// Copies bytes in from a range that may be unmapped. Returns `false`, and copies nothing, unless
+    /// it surely is mapped.
+    ///
+    /// # Panics
+    /// If the bytes do not fit.
+    #[must_use]
+    pub fn copy_in(&self, offset: usize, from: &CopySource<'_>) -> bool {
+        let to = run(&self.0, offset, from.bytes());
+        if !from.is_sure() {
+            return false;
+        }
+        // SAFETY: `run` checked the range of this writable, live mapping, and `is_sure` says that
+        // `from` is readable. No reference covers mapped memory, so `from` lies elsewhere.
+        unsafe { copy_bytes(to, from.start(), from.bytes()) };
+        true
+    }
+
+    /// Copies bytes out to a range that may be unmapped. Returns `false`, and copies nothing, unless
+    /// it surely is mapped.
+    ///
+    /// # Panics
+    /// If the bytes do not lie inside.
+    #[must_use]
+    pub fn copy_out(&self, offset: usize, into: &mut CopyTarget<'_>) -> bool {
+        let from = run(&self.0, offset, into.bytes());
+        if !into.is_sure() {
+            return false;
+        }
+        // SAFETY: `run` checked the range of this live mapping, and `is_sure` says that `into` is
+        // writable. No reference covers mapped memory, so `into` lies elsewhere.
+        unsafe { copy_bytes(into.start(), from, into.bytes()) };
+        true
     }
 
     /// Copies bytes in, at any offset. A reader may see them in any order until the writer

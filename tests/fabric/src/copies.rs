@@ -52,7 +52,7 @@ impl World {
         let bytes: Vec<u8> =
             (open.moved..open.moved + room).map(|at| byte(&open.order, at)).collect();
         open.moved += room;
-        node.machine.copy_give(clock_ns, copy, &bytes);
+        node.machine.copy_give(clock_ns, copy, bytes.into());
         let (is_whole, bytes) = (open.moved == open.order.bytes, open.order.bytes);
         if is_whole && matches!(copy, CopyId::Of(..)) && node.copies.remove(&copy).is_some() {
             node.machine.copy_done(clock_ns, copy, 0, bytes);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use fastrand::Rng;
 use m3ipc_fabric::{ConnectionId, Lane, NodeId};
 
@@ -15,7 +16,7 @@ pub enum Event {
         from: NodeId,
         to: NodeId,
         connection: ConnectionId,
-        bytes: Vec<u8>,
+        bytes: Bytes,
     },
     Connected {
         node: NodeId,
@@ -123,7 +124,7 @@ impl Network {
         &mut self,
         (from, to): (NodeId, NodeId),
         (connection, lane): (ConnectionId, Lane),
-        bytes: Vec<u8>,
+        bytes: Bytes,
         now_ns: u64,
         rng: &mut Rng,
     ) {

@@ -268,7 +268,7 @@ impl World {
         let clock_ns = node.clock_ns(now_ns);
         match event {
             Event::Packet { from, connection, bytes, .. } => {
-                node.machine.received(clock_ns, from, connection, &bytes);
+                node.machine.received(clock_ns, from, connection, bytes);
             }
             Event::Connected { peer, connection, .. } => {
                 node.machine.connected(clock_ns, peer, connection);
@@ -297,12 +297,13 @@ impl World {
                 while let Some(packet) = self.at(id).machine.poll_transmit(clock_ns, peer, lane) {
                     packets += 1;
                     if packets > PACKETS_AT_ONCE {
-                        let last = m3ipc_fabric::decode(&packet.bytes);
+                        let packet = packet.into_packet();
+                        let last = m3ipc_fabric::decode(&packet);
                         return Err(format!("node {} sends without end: {last:?}", id.0));
                     }
                     let way = (packet.connection, lane);
                     let (now_ns, rng) = (self.now_ns, &mut self.rng);
-                    self.network.transmit((id, peer), way, packet.bytes, now_ns, rng);
+                    self.network.transmit((id, peer), way, packet.into_packet(), now_ns, rng);
                 }
             }
             let bytes = self.at(id).machine.bytes_of(peer);

@@ -33,7 +33,7 @@ pub fn packets(bytes: &[u8]) {
         now_ns += u64::from(input.short()) * 10_000;
         let id = ConnectionId(connection);
         match input.byte() {
-            0..150 => machine.received(now_ns, PEER, id, input.run()),
+            0..150 => machine.received(now_ns, PEER, id, input.run().to_vec()),
             150..180 => call(&mut machine, now_ns, input.byte()),
             180..200 => machine.tick(now_ns),
             200..220 => {
@@ -57,7 +57,7 @@ pub fn packets(bytes: &[u8]) {
             236..242 => {
                 if let Some(copy) = copies.pop() {
                     let room = machine.copy_room(copy).min(100_000);
-                    machine.copy_give(now_ns, copy, &vec![7; room]);
+                    machine.copy_give(now_ns, copy, vec![7; room].into());
                     match input.byte() {
                         0..80 => machine.copy_done(now_ns, copy, 0, 1 << 20),
                         80..120 => machine.copy_abort(now_ns, copy),
@@ -130,5 +130,5 @@ fn greet(machine: &mut Machine, now_ns: u64, connection: &mut u64) {
         claims: vec![(1, SlotRange::new(100, 199).expect("not empty"))],
     };
     let id = ConnectionId(*connection);
-    machine.received(now_ns, PEER, id, &encode(&Packet::Hello(hello), &[]));
+    machine.received(now_ns, PEER, id, encode(&Packet::Hello(hello), &[]));
 }

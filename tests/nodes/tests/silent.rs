@@ -1,8 +1,11 @@
 //! Silent stand-ins, with the test in place of the proxy: nobody rings, and marks and slots show
 //! everything.
 
-use m3ipc::nodes::{ForeignRange, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
-use m3ipc::{Address, Endpoint, Message, Source, Vm, VmConfig};
+use m3ipc::nodes::{
+    CopyEvent, CopyWish, ForeignRange, LocalCopyStep, Posted, PostedEnd, Proxy, StandIn,
+    StandInEvent,
+};
+use m3ipc::{Address, Audience, Endpoint, Message, Rights, Source, Vm, VmConfig};
 use m3ipc_test_fixture::{NodeFixture, until, watchdog};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -141,4 +144,114 @@ fn a_posted_request_moves_at_its_take_and_at_its_answer() {
         assert!(node.stand_in.has_moved(&sent, false));
         assert_eq!(node.stand_in.poll_posted(&mut sent), Some(PostedEnd::Taken));
     }
+}
+
+#[test]
+fn a_copy_with_a_silent_stand_in_goes_on_without_a_ring() {
+    watchdog(60);
+    const BYTES: usize = (1 << 20) + 5;
+    let mut node = SilentNode::new("silent-copy");
+    // The first copy makes the link and opens the gate, which takes rings.
+    let copying = |mut member: Endpoint, first: u8, bytes: usize| {
+        std::thread::spawn(move || {
+            let sent: Vec<u8> =
+                (0..bytes).map(|at| first.wrapping_add(at.to_le_bytes()[0])).collect();
+            member.copy_to(REMOTE, 4096, &sent).expect("the stand-in takes it");
+            (member, sent)
+        })
+    };
+    let member = node.member;
+    let first = copying(member, 0, 10);
+    let came = take_copy(&mut node.stand_in, |stand_in| {
+        stand_in.poll().expect("it is bound");
+    });
+    let (member, sent) = first.join().expect("the copy ends");
+    assert!(came == sent);
+    node.stand_in.set_silent(true);
+    assert!(node.stand_in.poll().expect("it is bound").is_empty());
+    assert!(!node.stand_in.has_copy_command() && !node.stand_in.needs_rings());
+    let second = copying(member, 7, BYTES);
+    let came = take_copy(&mut node.stand_in, |_looks_at_marks_alone| {});
+    let (member, sent) = second.join().expect("the copy ends");
+    assert!(came == sent);
+    node.member = member;
+    assert!(!node.is_reported(), "a peer has rung");
+}
+
+/// Does the part of the other node in a write of a local requester.
+fn take_copy(stand_in: &mut StandIn, mut look: impl FnMut(&mut StandIn)) -> Vec<u8> {
+    let mut began = None;
+    until("the command", || {
+        look(stand_in);
+        if stand_in.has_copy_command()
+            && let [CopyEvent::Begun(from, wish)] = stand_in.poll_copies()[..]
+        {
+            began = Some((from, wish));
+        }
+        began.is_some()
+    });
+    let (from, wish) = began.expect("a command");
+    let mut came = Vec::new();
+    while came.len() < usize::try_from(wish.bytes).expect("small") {
+        until("a chunk", || stand_in.next_copy_chunk(from).expect("it keeps the rules").is_some());
+        came.extend(stand_in.take_copy_chunk(from).expect("it is there"));
+    }
+    stand_in.finish_copy(from, 0, wish.bytes);
+    came
+}
+
+#[test]
+fn a_silent_stand_in_copies_with_a_party_without_a_ring() {
+    watchdog(60);
+    const BYTES: usize = (1 << 20) + 5;
+    let SilentNode { _fixture, _proxy, vm: _vm, mut stand_in, mut member } =
+        SilentNode::new("silent-party");
+    let party = member.address();
+    let memory = vec![1; BYTES];
+    let grant = member.grant(Audience::Vm, memory, Rights::Both).expect("room");
+    let space = grant.to_u64();
+    let ends = std::thread::spawn(move || {
+        // It serves the copy meanwhile.
+        let request = member.receive(Source::Any).expect("the last message");
+        (request.m_type, member.revoke(grant).expect("it is granted").expect("it owned it"))
+    });
+    let wish = CopyWish { is_write: true, space, place: 0, bytes: BYTES as u64 };
+    let mut copy = None;
+    until("the copy begins", || {
+        stand_in.poll().expect("it is bound");
+        copy = stand_in.begin_local_copy(party, wish).ok();
+        copy.is_some()
+    });
+    let mut copy = copy.expect("it has begun");
+    until("the party lets it in", || {
+        stand_in.poll().expect("it is bound");
+        let _ = stand_in.step_local_copy(&mut copy);
+        !copy.needs_rings()
+    });
+    stand_in.set_silent(true);
+    while !stand_in.poll().expect("it is bound").is_empty() {}
+    let mut sent = 0;
+    let end = loop {
+        until("the next step", || stand_in.has_local_copy_moved(&copy).is_some());
+        match stand_in.step_local_copy(&mut copy) {
+            LocalCopyStep::Wants(bytes) => {
+                // In parts, as pieces come.
+                let parts = [vec![7; bytes / 3], vec![7; bytes - bytes / 3]];
+                stand_in.put_local_chunk(&mut copy, parts.iter());
+                sent += bytes;
+            }
+            LocalCopyStep::Ended(code, bytes) => break (code, bytes),
+            LocalCopyStep::Waits | LocalCopyStep::Has(_) => {}
+        }
+    };
+    assert_eq!((end, sent), ((0, BYTES as u64), BYTES));
+    stand_in.set_silent(false);
+    let mut posted = stand_in.post(party, false, &Message::new(5), Vec::new()).expect("room");
+    until("the last message is taken", || {
+        stand_in.poll().expect("it is bound");
+        stand_in.poll_posted(&mut posted).is_some()
+    });
+    let (m_type, memory) = ends.join().expect("the member ends");
+    assert_eq!(m_type, 5);
+    assert!(memory == vec![7; BYTES]);
 }

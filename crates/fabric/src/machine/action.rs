@@ -1,5 +1,6 @@
 //! What goes into the machine and comes out of it.
 
+use bytes::Bytes;
 use m3ipc_abi::{Address, Slot};
 
 use super::open_copies::CopyId;
@@ -66,15 +67,6 @@ pub enum MoveRefusal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the requester no longer awaits an answer")]
 pub struct NotAwaited;
-
-/// A packet for a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// The connection.
-    pub connection: ConnectionId,
-    /// The bytes.
-    pub bytes: Vec<u8>,
-}
 
 /// What the driver has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +213,7 @@ pub enum Action {
         /// The copy.
         copy: CopyId,
         /// The bytes.
-        bytes: Vec<u8>,
+        bytes: Bytes,
     },
     /// More bytes of a copy may be given: see [`crate::Machine::copy_room`].
     CopyRoom {

@@ -16,6 +16,7 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use m3ipc_abi::{Address, Code};
 
 use super::action::{Action, CallRefusal};
@@ -94,7 +95,7 @@ impl Machine {
     }
 
     /// Bytes of a copy that this node sends, at most [`Machine::copy_room`].
-    pub fn copy_give(&mut self, now_ns: u64, id: CopyId, bytes: &[u8]) {
+    pub fn copy_give(&mut self, now_ns: u64, id: CopyId, mut bytes: Bytes) {
         self.advance(now_ns);
         if bytes.len() > self.copy_room(id) || bytes.is_empty() {
             return;
@@ -103,7 +104,9 @@ impl Machine {
         let Some(copy) = self.copies.open.get_mut(&id) else { return };
         copy.moved += bytes.len() as u64;
         let had_none = copy.pieces.is_empty();
-        copy.pieces.extend(bytes.chunks(piece_bytes).map(<[u8]>::to_vec));
+        while !bytes.is_empty() {
+            copy.pieces.push_back(bytes.split_to(piece_bytes.min(bytes.len())));
+        }
         if had_none {
             self.copies.ready.entry(copy.node).or_default().push_back(id);
         }
@@ -219,7 +222,7 @@ impl Machine {
         &mut self,
         node: NodeId,
         (call, of_receiver): (CallId, bool),
-        piece: &[u8],
+        piece: &Bytes,
     ) -> Result<(), RuleBroken> {
         let id = self.spoken_of(node, call, of_receiver);
         // The copy may have ended while the piece was under way.
@@ -230,7 +233,7 @@ impl Machine {
         }
         copy.moved = moved;
         let (is_whole, end) = (moved == copy.order.bytes, copy.end);
-        self.actions.push_back(Action::CopyBytes { copy: id, bytes: piece.to_vec() });
+        self.actions.push_back(Action::CopyBytes { copy: id, bytes: piece.clone() });
         if is_whole && let Some((code, bytes)) = end {
             self.report_copy(id, code, bytes);
         }

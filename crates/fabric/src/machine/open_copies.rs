@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
 use m3ipc_abi::Address;
 
 use crate::ids::{CallId, EndpointId, NodeId};
@@ -31,7 +32,7 @@ pub(super) struct OpenCopy {
     /// Bytes that the driver has taken.
     pub taken: u64,
     /// Pieces that wait for their turn.
-    pub pieces: VecDeque<Vec<u8>>,
+    pub pieces: VecDeque<Bytes>,
     /// The end that has come before the last pieces.
     pub end: Option<(i32, u64)>,
 }
@@ -55,7 +56,7 @@ impl OpenCopies {
         of_node.map(|copy| copy.pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()).sum()
     }
 
-    pub fn next_piece(&mut self, node: NodeId) -> Option<(CopyId, CallId, Vec<u8>)> {
+    pub fn next_piece(&mut self, node: NodeId) -> Option<(CopyId, CallId, Bytes)> {
         let ready = self.ready.get_mut(&node)?;
         while let Some(id) = ready.pop_front() {
             let Some(copy) = self.open.get_mut(&id) else { continue };

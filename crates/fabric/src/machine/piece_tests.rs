@@ -16,7 +16,7 @@ fn up() -> Machine {
     let mut machine = machine();
     greet(&mut machine, FIRST, hello(1));
     let bound = Frame::Bound { vm: 1, endpoint: FROM, moves: 0, after: None };
-    machine.received(3 * MS, PEER, FIRST, &data(Lane::Message, 0, bound, &[]));
+    machine.received(3 * MS, PEER, FIRST, data(Lane::Message, 0, bound, &[]));
     actions(&mut machine);
     frames(&mut machine);
     machine
@@ -27,7 +27,7 @@ fn data(lane: Lane, sequence: u64, frame: Frame, body: &[u8]) -> Vec<u8> {
 }
 
 fn bulk(machine: &mut Machine, sequence: u64, frame: Frame, body: &[u8]) {
-    machine.received(4 * MS, PEER, FIRST, &data(Lane::Bulk, sequence, frame, body));
+    machine.received(4 * MS, PEER, FIRST, data(Lane::Bulk, sequence, frame, body));
 }
 
 fn long_call(call: u64, pieced: u32) -> Frame {
@@ -48,7 +48,7 @@ fn frames(machine: &mut Machine) -> Vec<Frame> {
     let mut frames = Vec::new();
     for lane in Lane::ALL {
         while let Some(transmit) = machine.poll_transmit(5 * MS, PEER, lane) {
-            if let Ok((Packet::Data { frame, .. }, _)) = decode(&transmit.bytes) {
+            if let Ok((Packet::Data { frame, .. }, _)) = decode(&transmit.into_packet()) {
                 frames.push(frame);
             }
         }

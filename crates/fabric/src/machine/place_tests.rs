@@ -64,7 +64,7 @@ pub(super) fn of_third(machine: &mut Machine, sequence: u64, frame: Frame) {
     let session = SessionPair { to: 1, from: 1 };
     let (lane, expected) = (Lane::Message, [0, 0]);
     let packet = Packet::Data { session, lane, sequence, expected, frame };
-    machine.received(2 * MS, THIRD, THIRD_CONNECTION, &crate::encode(&packet, &[]));
+    machine.received(2 * MS, THIRD, THIRD_CONNECTION, crate::encode(&packet, &[]));
 }
 
 pub(super) const THIRD_CONNECTION: ConnectionId = ConnectionId(33);
@@ -73,7 +73,7 @@ pub(super) fn greet_third(machine: &mut Machine) {
     machine.connected(2 * MS, THIRD, THIRD_CONNECTION);
     let claims = machine.owners.of_node(THIRD).collect();
     let hello = crate::Hello { from: THIRD, claims, ..hello(1) };
-    machine.received(2 * MS, THIRD, THIRD_CONNECTION, &crate::encode(&Packet::Hello(hello), &[]));
+    machine.received(2 * MS, THIRD, THIRD_CONNECTION, crate::encode(&Packet::Hello(hello), &[]));
     assert!(machine.is_reachable(THIRD));
 }
 
@@ -148,7 +148,7 @@ fn a_node_that_greets_anew_keeps_the_place_until_it_says_that_it_has_none() {
     let session = SessionPair { to: 2, from: 1 };
     let (lane, expected, frame) = (Lane::Message, [0, 0], died(3));
     let packet = Packet::Data { session, lane, sequence: 0, expected, frame };
-    machine.received(6 * MS + PAUSE_NS, PEER, FIRST, &crate::encode(&packet, &[]));
+    machine.received(6 * MS + PAUSE_NS, PEER, FIRST, crate::encode(&packet, &[]));
     assert!(actions(&mut machine).contains(&placed(3, OWN)));
 }
 

@@ -45,7 +45,7 @@ pub(super) fn hello(incarnation: u64) -> Hello {
 
 pub(super) fn greet(machine: &mut Machine, id: ConnectionId, hello: Hello) {
     machine.connected(2 * MS, PEER, id);
-    machine.received(2 * MS, PEER, id, &encode(&Packet::Hello(hello), &[]));
+    machine.received(2 * MS, PEER, id, encode(&Packet::Hello(hello), &[]));
 }
 
 pub(super) fn actions(machine: &mut Machine) -> Vec<Action> {
@@ -68,7 +68,7 @@ fn send_knowing(machine: &mut Machine, sequence: u64, expected: u64, frame: Fram
     let session = SessionPair { to: 1, from: 1 };
     let lane = Lane::Message;
     let packet = Packet::Data { session, lane, sequence, expected: [expected, 0], frame };
-    machine.received(3 * MS, PEER, FIRST, &encode(&packet, body));
+    machine.received(3 * MS, PEER, FIRST, encode(&packet, body));
 }
 
 fn bound(generation: i32) -> Frame {
@@ -106,7 +106,7 @@ fn a_greeting_must_fit_the_registry_and_the_certificate() {
         assert_eq!(refusal(&mut machine), Some(why));
         assert!(!machine.is_reachable(PEER));
         let sent = machine.poll_transmit(2 * MS, PEER, Lane::Message).expect("a refusal");
-        assert_eq!(decode(&sent.bytes).map(|(packet, _)| packet), Ok(Packet::Refused(why)));
+        assert_eq!(decode(&sent.into_packet()).map(|(packet, _)| packet), Ok(Packet::Refused(why)));
     }
 }
 
@@ -168,7 +168,7 @@ fn a_claim_may_be_on_the_way() {
     assert_eq!(actions(&mut machine), []);
     let answered = |machine: &mut Machine| {
         let sent = machine.poll_transmit(4 * MS, PEER, Lane::Message).expect("an answer");
-        decode(&sent.bytes).map(|(packet, _)| packet).expect("a packet")
+        decode(&sent.into_packet()).map(|(packet, _)| packet).expect("a packet")
     };
     let mut sent = answered(&mut machine);
     while !matches!(sent, Packet::Data { frame: Frame::End { .. }, .. }) {
@@ -419,7 +419,7 @@ fn a_connection_cannot_begin_sessions_without_end() {
     let mut begun = 0;
     for session in 1..100 {
         let hello = Packet::Hello(Hello { session, ..hello(1) });
-        machine.received(2 * MS, PEER, FIRST, &encode(&hello, &[]));
+        machine.received(2 * MS, PEER, FIRST, encode(&hello, &[]));
         let actions = actions(&mut machine);
         begun += actions.iter().filter(|it| matches!(it, Action::NodeUp { .. })).count();
         refused = refused.or(actions.into_iter().find_map(|action| match action {
@@ -442,7 +442,7 @@ fn a_session_is_resumed_on_both_sides_even_if_the_greeting_of_the_peer_comes_fir
     greet(&mut machine, SECOND, Hello { partner, ..hello(1) });
     let sent = machine.poll_transmit(3 * MS, PEER, Lane::Message).expect("a packet");
     assert_eq!(sent.connection, SECOND);
-    assert!(matches!(decode(&sent.bytes), Ok((Packet::Hello(_), _))));
+    assert!(matches!(decode(&sent.into_packet()), Ok((Packet::Hello(_), _))));
     assert!(machine.is_reachable(PEER));
 }
 
@@ -489,7 +489,8 @@ fn a_proxy_that_has_surely_ended_is_lost_without_the_rest_of_the_grace() {
 /// Frames that a machine sends now, in their order.
 pub(super) fn sent_frames(machine: &mut Machine) -> Vec<Frame> {
     let packets = std::iter::from_fn(|| machine.poll_transmit(4 * MS, PEER, Lane::Message));
-    let packets: Vec<_> = packets.map(|it| decode(&it.bytes).expect("a packet").0).collect();
+    let packets: Vec<_> =
+        packets.map(|it| decode(&it.into_packet()).expect("a packet").0).collect();
     packets
         .into_iter()
         .filter_map(|packet| match packet {
@@ -532,7 +533,7 @@ fn an_answer_does_not_pass_the_notification_before_it() {
 fn carry(from: &mut Machine, to: &mut Machine, now_ns: u64) -> bool {
     let mut any = false;
     while let Some(sent) = from.poll_transmit(now_ns, to.node(), Lane::Message) {
-        to.received(now_ns, from.node(), sent.connection, &sent.bytes);
+        to.received(now_ns, from.node(), sent.connection, sent.into_packet());
         any = true;
     }
     any

@@ -51,6 +51,11 @@ impl PeerCopies {
     }
 
     /// The state of the copies that this endpoint makes for the peer.
+    pub(super) fn party(&self) -> Option<&PartyState> {
+        self.party.as_deref()
+    }
+
+    /// The same, to be changed.
     #[inline]
     pub(super) fn party_mut(&mut self) -> Option<&mut PartyState> {
         self.party.as_deref_mut()

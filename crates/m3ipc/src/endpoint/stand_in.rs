@@ -143,9 +143,9 @@ impl Endpoint {
     }
 
     /// Whether this stand-in learns of some things by its doorbell alone: a link or a slot that is
-    /// not free yet, and the bounce buffers of copies.
+    /// not free yet.
     pub(crate) fn needs_rings(&self) -> bool {
-        self.copies.has_stand_in_gate() || self.claims.any_unposted()
+        self.claims.any_unposted()
     }
 
     fn look_at_links(

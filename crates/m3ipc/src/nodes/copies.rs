@@ -58,6 +58,25 @@ pub enum LocalCopyStep {
     Ended(i32, u64),
 }
 
+impl From<PartyStep> for LocalCopyStep {
+    fn from(step: PartyStep) -> Self {
+        match step {
+            PartyStep::Waits => Self::Waits,
+            PartyStep::Wants(bytes) => Self::Wants(bytes),
+            PartyStep::Has(bytes) => Self::Has(bytes),
+            PartyStep::Ended(code, bytes) => Self::Ended(code, bytes),
+        }
+    }
+}
+
+impl LocalCopy {
+    /// Whether the party has not let the stand-in in yet: only a ring tells when it does.
+    #[must_use]
+    pub fn needs_rings(&self) -> bool {
+        self.0.awaits_gate()
+    }
+}
+
 impl StandIn {
     /// The user of a local requester.
     #[must_use]
@@ -75,9 +94,19 @@ impl StandIn {
         events.collect()
     }
 
-    /// The length of the next chunk that a requester has for its write, or wants for its read.
-    pub fn next_copy_chunk(&mut self, requester: Address) -> Option<usize> {
-        self.endpoint.next_copy_chunk(requester)
+    /// Whether a requester has a command that [`poll_copies`](Self::poll_copies) finds. A few loads.
+    #[must_use]
+    pub fn has_copy_command(&self) -> bool {
+        self.endpoint.has_copy_command()
+    }
+
+    /// The length of the next chunk that a requester has for its write, or wants for its read. A
+    /// few loads.
+    ///
+    /// # Errors
+    /// `PeerBroke`: the requester broke the rules of its bounce buffer. End its copy.
+    pub fn next_copy_chunk(&self, requester: Address) -> Result<Option<usize>, Code> {
+        self.endpoint.next_copy_chunk(requester).map_err(|_broken| Code::PeerBroke)
     }
 
     /// Takes the next chunk of a write, if it is there.
@@ -85,8 +114,9 @@ impl StandIn {
         self.endpoint.take_copy_chunk(requester)
     }
 
-    /// Gives the chunk of a read that [`next_copy_chunk`](Self::next_copy_chunk) asked for.
-    pub fn put_copy_chunk(&mut self, requester: Address, chunk: &[u8]) {
+    /// Gives the chunk of a read that [`next_copy_chunk`](Self::next_copy_chunk) asked for, in parts
+    /// that follow each other.
+    pub fn put_copy_chunk(&mut self, requester: Address, chunk: impl Iterator<Item: AsRef<[u8]>>) {
         self.endpoint.put_copy_chunk(requester, chunk);
     }
 
@@ -106,16 +136,22 @@ impl StandIn {
 
     /// The next step of a copy with a local party.
     pub fn step_local_copy(&mut self, copy: &mut LocalCopy) -> LocalCopyStep {
-        match self.endpoint.step_party_copy(&mut copy.0) {
-            PartyStep::Waits => LocalCopyStep::Waits,
-            PartyStep::Wants(bytes) => LocalCopyStep::Wants(bytes),
-            PartyStep::Has(bytes) => LocalCopyStep::Has(bytes),
-            PartyStep::Ended(code, bytes) => LocalCopyStep::Ended(code, bytes),
-        }
+        self.endpoint.step_party_copy(&mut copy.0).into()
     }
 
-    /// Gives the party the chunk that it wants.
-    pub fn put_local_chunk(&mut self, copy: &mut LocalCopy, chunk: &[u8]) {
+    /// What [`step_local_copy`](Self::step_local_copy) finds, if it finds more than a wait. A few
+    /// loads.
+    #[must_use]
+    pub fn has_local_copy_moved(&self, copy: &LocalCopy) -> Option<LocalCopyStep> {
+        self.endpoint.has_party_moved(&copy.0).map(Into::into)
+    }
+
+    /// Gives the party the chunk that it wants, in parts that follow each other.
+    pub fn put_local_chunk(
+        &mut self,
+        copy: &mut LocalCopy,
+        chunk: impl Iterator<Item: AsRef<[u8]>>,
+    ) {
         self.endpoint.put_party_chunk(&mut copy.0, chunk);
     }
 

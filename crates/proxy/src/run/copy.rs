@@ -8,6 +8,7 @@
 //! Bytes move in chunks of a bounce buffer here, and in pieces between nodes. The window of the
 //! machine bounds what lies in between.
 
+use super::byte_queue::ByteQueue;
 use super::network::Clock;
 use m3ipc::nodes::{CopyEvent, CopyWish, LocalCopy, LocalCopyStep, StandIn};
 use m3ipc::{Address, Code};
@@ -24,6 +25,8 @@ pub trait StandIns {
     fn node_of(&self, id: EndpointId) -> Option<NodeId>;
     /// All of them.
     fn ids(&self) -> Vec<EndpointId>;
+    /// One of them, to look at.
+    fn look_at(&self, id: EndpointId) -> Option<&StandIn>;
     /// One of them.
     fn get(&mut self, id: EndpointId) -> Option<&mut StandIn>;
     /// The same; it is made if it is not there yet.
@@ -41,7 +44,7 @@ struct Asked {
     share: Share,
     is_write: bool,
     /// Bytes of a read that the requester has not got.
-    buffer: Vec<u8>,
+    queue: ByteQueue,
     /// The end of a read whose bytes are not all there yet.
     end: Option<(i32, u64)>,
 }
@@ -51,7 +54,7 @@ struct Serving {
     requester: EndpointId,
     copy: LocalCopy,
     /// Bytes of a write that the party has not got.
-    buffer: Vec<u8>,
+    queue: ByteQueue,
 }
 
 /// All copies that cross nodes.
@@ -72,6 +75,34 @@ impl Copies {
     pub fn involves(&self, id: EndpointId) -> bool {
         self.asked.values().any(|it| it.stand_in == id)
             || self.served.values().any(|it| it.requester == id)
+    }
+
+    /// Whether a ring alone tells of the next step of a copy of this stand-in.
+    pub fn needs_rings(&self, id: EndpointId) -> bool {
+        self.served.values().any(|it| it.requester == id && it.copy.needs_rings())
+    }
+
+    /// Whether [`step`](Self::step) moves anything. A few loads for each copy.
+    pub fn has_news(&self, stand_ins: &impl StandIns, machine: &Machine) -> bool {
+        let asked_moves = |(id, asked): (&CopyId, &Asked)| {
+            let Some(stand_in) = stand_ins.look_at(asked.stand_in) else { return true };
+            match stand_in.next_copy_chunk(asked.requester) {
+                Ok(Some(bytes)) if asked.is_write => machine.copy_room(*id) >= bytes,
+                Ok(Some(bytes)) => asked.queue.has(bytes),
+                Ok(None) => false,
+                Err(_broken) => true,
+            }
+        };
+        let served_moves = |(id, serving): (&CopyId, &Serving)| {
+            let Some(stand_in) = stand_ins.look_at(serving.requester) else { return true };
+            match stand_in.has_local_copy_moved(&serving.copy) {
+                Some(LocalCopyStep::Wants(bytes)) => serving.queue.has(bytes),
+                Some(LocalCopyStep::Has(bytes)) => machine.copy_room(*id) >= bytes,
+                Some(LocalCopyStep::Ended(..)) => true,
+                Some(LocalCopyStep::Waits) | None => false,
+            }
+        };
+        self.asked.iter().any(asked_moves) || self.served.iter().any(served_moves)
     }
 
     /// Goes on with all copies. Whether anything moved.
@@ -154,8 +185,8 @@ impl Copies {
         is_write: bool,
     ) -> Option<CopyId> {
         let earlier = self.forget((id, requester));
-        let (buffer, end) = (Vec::new(), None);
-        let asked = Asked { stand_in: id, requester, share, is_write, buffer, end };
+        let (queue, end) = (ByteQueue::default(), None);
+        let asked = Asked { stand_in: id, requester, share, is_write, queue, end };
         self.by_pair.insert((id, requester), copy);
         self.asked.insert(copy, asked);
         earlier
@@ -212,25 +243,33 @@ impl Copies {
             return true;
         };
         let mut moved = false;
-        while let Some(bytes) = stand_in.next_copy_chunk(asked.requester) {
+        loop {
+            let bytes = match stand_in.next_copy_chunk(asked.requester) {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break,
+                Err(broken) => {
+                    // The requester has its end, and the next step of the other node nobody.
+                    stand_in.finish_copy(asked.requester, broken.number(), 0);
+                    self.forget(pair);
+                    machine.copy_abort(clock.now_ns(), id);
+                    return true;
+                }
+            };
             if asked.is_write {
                 if machine.copy_room(id) < bytes {
                     break;
                 }
                 let Some(chunk) = stand_in.take_copy_chunk(asked.requester) else { break };
-                machine.copy_give(clock.now_ns(), id, &chunk);
+                machine.copy_give(clock.now_ns(), id, chunk.into());
             } else {
-                if asked.buffer.len() < bytes {
-                    break;
-                }
-                stand_in.put_copy_chunk(asked.requester, &asked.buffer[..bytes]);
-                asked.buffer.drain(..bytes);
+                let Some(chunk) = asked.queue.take(bytes) else { break };
+                stand_in.put_copy_chunk(asked.requester, chunk.iter());
                 machine.copy_taken(clock.now_ns(), id, bytes as u64);
             }
             moved = true;
         }
         if let Some((code, bytes)) = asked.end
-            && (asked.buffer.is_empty() || code != 0)
+            && (asked.queue.is_empty() || code != 0)
         {
             stand_in.finish_copy(asked.requester, code, bytes);
             self.forget(pair);
@@ -255,23 +294,21 @@ impl Copies {
         let mut moved = false;
         loop {
             match stand_in.step_local_copy(&mut serving.copy) {
-                LocalCopyStep::Wants(bytes) if serving.buffer.len() >= bytes => {
-                    stand_in.put_local_chunk(&mut serving.copy, &serving.buffer[..bytes]);
-                    serving.buffer.drain(..bytes);
+                LocalCopyStep::Wants(bytes) => {
+                    let Some(chunk) = serving.queue.take(bytes) else { return moved };
+                    stand_in.put_local_chunk(&mut serving.copy, chunk.iter());
                     machine.copy_taken(clock.now_ns(), id, bytes as u64);
                 }
                 LocalCopyStep::Has(bytes) if machine.copy_room(id) >= bytes => {
                     let chunk = stand_in.take_local_chunk(&mut serving.copy, bytes);
-                    machine.copy_give(clock.now_ns(), id, &chunk);
+                    machine.copy_give(clock.now_ns(), id, chunk.into());
                 }
                 LocalCopyStep::Ended(code, bytes) => {
                     machine.copy_done(clock.now_ns(), id, code, bytes);
                     self.served.remove(&id);
                     return true;
                 }
-                LocalCopyStep::Waits | LocalCopyStep::Wants(_) | LocalCopyStep::Has(_) => {
-                    return moved;
-                }
+                LocalCopyStep::Waits | LocalCopyStep::Has(_) => return moved,
             }
             moved = true;
         }
@@ -293,7 +330,8 @@ impl Copies {
                 };
                 match begun {
                     Ok(local) => {
-                        let serving = Serving { requester, copy: local, buffer: Vec::new() };
+                        let queue = ByteQueue::default();
+                        let serving = Serving { requester, copy: local, queue };
                         self.served.insert(copy, serving);
                         self.step_served(copy, stand_ins, machine, clock);
                     }
@@ -302,10 +340,10 @@ impl Copies {
             }
             Action::CopyBytes { copy, bytes } => {
                 if let Some(asked) = self.asked.get_mut(&copy) {
-                    asked.buffer.extend_from_slice(&bytes);
+                    asked.queue.push(bytes);
                     self.step_asked(copy, stand_ins, machine, clock);
                 } else if let Some(serving) = self.served.get_mut(&copy) {
-                    serving.buffer.extend_from_slice(&bytes);
+                    serving.queue.push(bytes);
                     self.step_served(copy, stand_ins, machine, clock);
                 }
             }

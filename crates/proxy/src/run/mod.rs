@@ -11,6 +11,7 @@
 //! and a new life begins with the next daemon.
 
 mod backups;
+mod byte_queue;
 mod config;
 mod copy;
 mod ends;
@@ -54,6 +55,8 @@ use std::time::{Duration, Instant};
 
 /// The time that a predecessor has to leave the daemon.
 const PREDECESSOR: Duration = Duration::from_secs(3);
+/// Freed memory that stays in the process, in bytes.
+const KEPT_HEAP_BYTES: usize = 8 << 20;
 /// The pause between two attempts to find a daemon.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -98,6 +101,7 @@ pub fn run(config: &Config) -> Result<(), RunError> {
     let interrupt = Interrupt::begin().map_err(RunError::Poll)?;
     let transport = transport(config)?;
     raise_descriptor_limit();
+    keep_heap();
     let mut listener = listen(config, &*transport())?;
     // The user of the proxy may have no right to write there.
     let status = StatusSocket::listen(&config.runtime_directory);
@@ -216,6 +220,12 @@ fn raise_descriptor_limit() {
     // Without it the proxy has fewer stand-ins.
     let _ =
         setrlimit(Resource::Nofile, rustix::process::Rlimit { current: limit.maximum, ..limit });
+}
+
+/// Lets the C library keep freed memory. It gives memory back above a threshold, which grows with
+/// the largest block that was freed; the pieces of a copy would come and go by system calls.
+fn keep_heap() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_HEAP_BYTES / 2)));
 }
 
 /// What the descriptors have reported.
@@ -381,7 +391,7 @@ impl<'a> Life<'a> {
         loop {
             std::thread::yield_now();
             looks += 1;
-            let has_news = self.local.has_news();
+            let has_news = self.local.has_news(&self.machine);
             let any = poll_now(&mut descriptors, Some(&Timespec::default()))?;
             let elapsed = begin.elapsed();
             let is_new = any || has_news;

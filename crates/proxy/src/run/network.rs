@@ -5,7 +5,7 @@ use super::probes::{self, Probes};
 use crate::NodeName;
 use crate::status::Traffic;
 use crate::transport::{Connection, End, Listener, Reason, Sent, Transport};
-use m3ipc_fabric::{ConnectionId, EndSign, Lane, Machine, NodeId};
+use m3ipc_fabric::{ConnectionId, EndSign, Lane, Machine, NodeId, Transmit};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ struct Wire {
     /// The node, once it is proven and the machine knows the connection.
     node: Option<NodeId>,
     /// A packet for which the connection had no room.
-    waiting: Option<Vec<u8>>,
+    waiting: Option<Transmit>,
     begun: Instant,
 }
 
@@ -85,7 +85,6 @@ pub struct Network<'a> {
     last: u64,
     /// When to accept again, after a failure.
     next_accept: Option<Instant>,
-    frame: Vec<u8>,
     /// Whether a connection may have more packets than its turn allowed.
     is_behind: bool,
 }
@@ -113,9 +112,9 @@ impl<'a> Network<'a> {
             })
         });
         let (peers, own) = (peers.collect(), config.own.id);
-        let (wires, probes, frame) = (BTreeMap::new(), Probes::default(), Vec::new());
+        let (wires, probes) = (BTreeMap::new(), Probes::default());
         let (last, next_accept, is_behind) = (0, None, false);
-        Self { transport, listener, own, peers, wires, probes, last, next_accept, frame, is_behind }
+        Self { transport, listener, own, peers, wires, probes, last, next_accept, is_behind }
     }
 
     /// The number of connections, and of those that begin.
@@ -245,8 +244,7 @@ impl<'a> Network<'a> {
     fn read(&mut self, id: ConnectionId, machine: &mut Machine, clock: &Clock, now: Instant) {
         for _ in 0..PACKETS {
             let Some(wire) = self.wires.get_mut(&id) else { return };
-            let mut frame = std::mem::take(&mut self.frame);
-            let received = wire.connection.receive(&mut frame, now);
+            let received = wire.connection.receive(now);
             if wire.node.is_none()
                 && let Some(name) = wire.connection.peer()
             {
@@ -263,21 +261,14 @@ impl<'a> Network<'a> {
             }
             let node = wire.node;
             match received {
-                Ok(true) => {
+                Ok(Some(frame)) => {
                     if let Some(node) = node {
                         self.count(node, |line| line.received.count(frame.len()));
-                        machine.received(clock.now_ns(), node, id, &frame);
+                        machine.received(clock.now_ns(), node, id, frame);
                     }
-                    self.frame = frame;
                 }
-                Ok(false) => {
-                    self.frame = frame;
-                    return;
-                }
-                Err(end) => {
-                    self.frame = frame;
-                    return self.ended(id, &end, machine, clock, now);
-                }
+                Ok(None) => return,
+                Err(end) => return self.ended(id, &end, machine, clock, now),
             }
         }
         self.is_behind = true;
@@ -385,7 +376,7 @@ impl<'a> Network<'a> {
     pub fn transmit(&mut self, machine: &mut Machine, clock: &Clock, now: Instant) {
         for wire in self.wires.values_mut() {
             if let Some(packet) = wire.waiting.take()
-                && let Ok(Sent::Full) = wire.connection.send(&packet, now)
+                && let Ok(Sent::Full) = wire.connection.send(&packet.head, &packet.body, now)
             {
                 wire.waiting = Some(packet);
             }
@@ -398,9 +389,9 @@ impl<'a> Network<'a> {
                 {
                     // The machine learns of the end of a connection from its next `read`.
                     let Some(wire) = self.wires.get_mut(&packet.connection) else { continue };
-                    self.peers[at].line.sent.count(packet.bytes.len());
-                    if let Ok(Sent::Full) = wire.connection.send(&packet.bytes, now) {
-                        wire.waiting = Some(packet.bytes);
+                    self.peers[at].line.sent.count(packet.bytes());
+                    if let Ok(Sent::Full) = wire.connection.send(&packet.head, &packet.body, now) {
+                        wire.waiting = Some(packet);
                     }
                 }
             }

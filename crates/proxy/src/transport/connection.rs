@@ -7,9 +7,10 @@ use std::time::Instant;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
-use super::frames::{Decoder, Frame, FrameError, HEADER_BYTES};
+use super::frames::{Decoder, Frame, FrameError, HEADER_BYTES, encode_data};
 use super::{Connection, End, Limits, Reason, SendError, Sent};
 use crate::NodeName;
+use bytes::Bytes;
 
 /// The bytes of one read from a socket.
 pub(super) const READ_BYTES: usize = 64 << 10;
@@ -30,6 +31,10 @@ pub(super) trait Layer: Send {
 
     /// Writes bytes as far as the socket takes them; the number that the layer took.
     fn seal(&mut self, bytes: &[u8], socket: &mut TcpStream) -> io::Result<usize>;
+
+    /// The bytes that the layer seals at once, where more of them follow soon. Fewer make a record
+    /// that is not full.
+    fn unit(&self) -> usize;
 
     /// Whether bytes of the layer itself wait for the socket.
     fn holds_output(&self) -> bool;
@@ -93,7 +98,7 @@ impl<L: Layer> Wire<L> {
     }
 
     /// Puts a frame into the output even before the peer is known.
-    pub(super) fn greet(&mut self, frame: &Frame<'_>) {
+    pub(super) fn greet(&mut self, frame: &Frame<&[u8]>) {
         frame.encode(&mut self.output);
     }
 
@@ -101,9 +106,9 @@ impl<L: Layer> Wire<L> {
         self.output.len() - self.written
     }
 
-    /// Writes as much as the socket takes.
-    fn flush(&mut self) -> Result<(), End> {
-        while self.waiting_bytes() > 0 || self.layer.holds_output() {
+    /// Writes as much as the socket takes, while so many bytes wait at least.
+    fn flush_units(&mut self, unit: usize) -> Result<(), End> {
+        while self.waiting_bytes() >= unit || self.layer.holds_output() {
             match self.layer.seal(&self.output[self.written..], &mut self.socket) {
                 Ok(0) => break,
                 Ok(bytes) => self.written += bytes,
@@ -121,10 +126,15 @@ impl<L: Layer> Wire<L> {
         Ok(())
     }
 
+    /// Writes as much as the socket takes.
+    fn flush(&mut self) -> Result<(), End> {
+        self.flush_units(1)
+    }
+
     /// The peer may have said why it ends: `step` reads all that the socket has before this end.
-    fn flush_or_keep_end(&mut self) {
+    fn flush_or_keep_end(&mut self, unit: usize) {
         if self.write_end.is_none() {
-            self.write_end = self.flush().err();
+            self.write_end = self.flush_units(unit).err();
         }
     }
 
@@ -161,11 +171,11 @@ impl<L: Layer> Wire<L> {
         }
     }
 
-    /// Decodes until data comes; true with data in `target`.
-    fn decode(&mut self, target: &mut Vec<u8>) -> Result<bool, End> {
+    /// Decodes until data comes.
+    fn decode(&mut self) -> Result<Option<Bytes>, End> {
         loop {
             let name = match self.decoder.next_frame()? {
-                None => return Ok(false),
+                None => return Ok(None),
                 Some(Frame::Beat) => {
                     self.unfinished = None;
                     continue;
@@ -174,14 +184,12 @@ impl<L: Layer> Wire<L> {
                 Some(Frame::Name(_)) if !self.layer.trusts_names() || self.peer.is_some() => {
                     return Err(FrameError::Name.into());
                 }
-                Some(Frame::Name(name)) => std::str::from_utf8(name).map(NodeName::new),
+                Some(Frame::Name(name)) => std::str::from_utf8(&name).map(NodeName::new),
                 Some(Frame::Data(_)) if self.peer.is_none() => return Err(FrameError::Early.into()),
                 Some(Frame::Data(data)) => {
                     // The next frame has its own time.
                     self.unfinished = None;
-                    target.clear();
-                    target.extend_from_slice(data);
-                    return Ok(true);
+                    return Ok(Some(data));
                 }
             };
             let Ok(Ok(name)) = name else { return Err(End::NoName) };
@@ -212,7 +220,7 @@ impl<L: Layer> Wire<L> {
             self.sent = now;
             // A peer that reads nothing needs no second beat.
             if self.waiting_bytes() == 0 {
-                Frame::Beat.encode(&mut self.output);
+                Frame::<&[u8]>::Beat.encode(&mut self.output);
             }
         }
         Ok(())
@@ -234,11 +242,11 @@ impl<L: Layer> Wire<L> {
         self.decoder = Decoder::new(self.limits.frame_bytes);
     }
 
-    fn step(&mut self, target: &mut Vec<u8>, now: Instant) -> Result<bool, End> {
+    fn step(&mut self, now: Instant) -> Result<Option<Bytes>, End> {
         // A peer that floods this side with beats must not hold up other peers.
         for _ in 0..READS {
-            if self.decode(target)? {
-                return Ok(true);
+            if let Some(frame) = self.decode()? {
+                return Ok(Some(frame));
             }
             if let Some(end) = self.end.take() {
                 return Err(end);
@@ -253,20 +261,20 @@ impl<L: Layer> Wire<L> {
                 Err(end) => self.end = Some(end),
             }
         }
-        if self.decode(target)? {
-            return Ok(true);
+        if let Some(frame) = self.decode()? {
+            return Ok(Some(frame));
         }
         if let Some(end) = self.end.take() {
             return Err(end);
         }
         self.check_time(now)?;
         if self.write_end.is_some() {
-            return Ok(false);
+            return Ok(None);
         }
-        self.flush_or_keep_end();
+        self.flush_or_keep_end(1);
         match self.write_end {
-            Some(_) => self.step(target, now),
-            None => Ok(false),
+            Some(_) => self.step(now),
+            None => Ok(None),
         }
     }
 }
@@ -307,9 +315,9 @@ impl<L: Layer> Connection for Guarded<L> {
         self.wire.peer.as_ref()
     }
 
-    fn send(&mut self, frame: &[u8], now: Instant) -> Result<Sent, SendError> {
+    fn send(&mut self, head: &[u8], body: &[u8], now: Instant) -> Result<Sent, SendError> {
         let wire = self.open()?;
-        let (bytes, limit) = (frame.len(), wire.limits.frame_bytes);
+        let (bytes, limit) = (head.len() + body.len(), wire.limits.frame_bytes);
         if bytes > limit {
             return Err(SendError::TooLarge { bytes, limit });
         }
@@ -318,23 +326,24 @@ impl<L: Layer> Connection for Guarded<L> {
         if wire.peer.is_none() || !fits {
             return Ok(Sent::Full);
         }
-        Frame::Data(frame).encode(&mut wire.output);
+        encode_data(head, body, &mut wire.output);
         wire.sent = now;
         if wire.waiting_bytes() >= FLUSH_BYTES {
-            wire.flush_or_keep_end();
+            // `flush` follows in this turn, and takes the rest.
+            wire.flush_or_keep_end(wire.layer.unit());
         }
         Ok(Sent::Taken)
     }
 
     fn flush(&mut self) {
         if self.ended.is_none() {
-            self.wire.flush_or_keep_end();
+            self.wire.flush_or_keep_end(1);
         }
     }
 
-    fn receive(&mut self, frame: &mut Vec<u8>, now: Instant) -> Result<bool, End> {
-        match self.open()?.step(frame, now) {
-            Ok(came) => Ok(came),
+    fn receive(&mut self, now: Instant) -> Result<Option<Bytes>, End> {
+        match self.open()?.step(now) {
+            Ok(frame) => Ok(frame),
             Err(end) => {
                 // The peer learns at once, also while the caller keeps this connection.
                 let _ = self.wire.socket.shutdown(Shutdown::Both);
@@ -355,7 +364,7 @@ impl<L: Layer> Connection for Guarded<L> {
         if self.ended.is_some() {
             return;
         }
-        Frame::Close(reason).encode(&mut self.wire.output);
+        Frame::<&[u8]>::Close(reason).encode(&mut self.wire.output);
         // A peer that reads nothing hears of the end by the closed socket.
         let _ = self.wire.flush();
         // Not both directions: unread bytes of the peer would turn the reason into a reset.

@@ -8,6 +8,8 @@
 //! The decoder checks a header before it keeps a byte of the rest, so a claimed length costs no
 //! memory. It never panics: every access is a checked one.
 
+use bytes::{Bytes, BytesMut};
+
 /// The bytes of a header.
 pub const HEADER_BYTES: usize = 4;
 /// The largest length that a header can hold.
@@ -18,8 +20,6 @@ const CLOSE: u8 = 2;
 const NAME: u8 = 3;
 /// The largest name.
 const NAME_BYTES: usize = 63;
-/// Decoded bytes are removed when this many have gathered.
-const TIDY_BYTES: usize = 64 << 10;
 
 /// Why a side closes; the numbers are those of the link protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,38 +51,47 @@ pub enum FrameError {
 
 /// A decoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Frame<'a> {
+pub enum Frame<B> {
     /// Bytes of the link protocol.
-    Data(&'a [u8]),
+    Data(B),
     /// A sign of life.
     Beat,
     /// The peer's last frame.
     Close(Reason),
     /// The claimed name of the peer; plain connections only.
-    Name(&'a [u8]),
+    Name(B),
 }
 
-impl Frame<'_> {
+impl<B: AsRef<[u8]>> Frame<B> {
     /// Appends the frame to an output. The caller has checked that its length fits.
     pub fn encode(&self, output: &mut Vec<u8>) {
-        let (kind, rest): (u8, &[u8]) = match self {
-            Self::Data(bytes) => (DATA, bytes),
-            Self::Beat => (BEAT, &[]),
-            Self::Close(reason) => (CLOSE, &reason.0.to_le_bytes()),
-            Self::Name(bytes) => (NAME, bytes),
-        };
-        debug_assert!(rest.len() <= LENGTH_LIMIT);
-        let length = u32::try_from(rest.len()).unwrap_or(0).to_le_bytes();
-        output.extend_from_slice(&[kind, length[0], length[1], length[2]]);
-        output.extend_from_slice(rest);
+        match self {
+            Self::Data(bytes) => encode_data(bytes.as_ref(), &[], output),
+            Self::Beat => encode(BEAT, [&[]; 2], output),
+            Self::Close(reason) => encode(CLOSE, [&reason.0.to_le_bytes(), &[]], output),
+            Self::Name(bytes) => encode(NAME, [bytes.as_ref(), &[]], output),
+        }
     }
 }
 
-/// The decoder: bytes in, frames out.
+/// Appends a frame of data in two parts to an output. The caller has checked that its length fits.
+pub fn encode_data(head: &[u8], body: &[u8], output: &mut Vec<u8>) {
+    encode(DATA, [head, body], output);
+}
+
+fn encode(kind: u8, parts: [&[u8]; 2], output: &mut Vec<u8>) {
+    let bytes = parts[0].len() + parts[1].len();
+    debug_assert!(bytes <= LENGTH_LIMIT);
+    let length = u32::try_from(bytes).unwrap_or(0).to_le_bytes();
+    output.reserve(HEADER_BYTES + bytes);
+    output.extend_from_slice(&[kind, length[0], length[1], length[2]]);
+    parts.into_iter().for_each(|part| output.extend_from_slice(part));
+}
+
+/// The decoder: bytes in, frames out. A frame is a part of the decoder's memory, and no copy.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    input: Vec<u8>,
-    start: usize,
+    input: BytesMut,
     limit: usize,
 }
 
@@ -90,31 +99,26 @@ impl Decoder {
     /// A decoder for data up to this many bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { input: Vec::new(), start: 0, limit: limit.min(LENGTH_LIMIT) }
+        Self { input: BytesMut::new(), limit: limit.min(LENGTH_LIMIT) }
     }
 
     /// Takes bytes of the stream.
     pub fn take(&mut self, bytes: &[u8]) {
-        if self.start > TIDY_BYTES || self.start == self.input.len() {
-            self.input.drain(..self.start);
-            self.start = 0;
-        }
         self.input.extend_from_slice(bytes);
     }
 
     /// Bytes that belong to no returned frame.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.input.len() - self.start
+        self.input.len()
     }
 
     /// The next whole frame.
     ///
     /// # Errors
     /// The peer broke a rule; the decoder is of no use after that.
-    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
-        let pending = &self.input[self.start..];
-        let Some(&[kind, low, middle, high]) = pending.first_chunk() else { return Ok(None) };
+    pub fn next_frame(&mut self) -> Result<Option<Frame<Bytes>>, FrameError> {
+        let Some(&[kind, low, middle, high]) = self.input.first_chunk() else { return Ok(None) };
         let bytes = usize::from(low) | usize::from(middle) << 8 | usize::from(high) << 16;
         let (least, limit) = match kind {
             DATA => (0, self.limit),
@@ -126,13 +130,15 @@ impl Decoder {
         if bytes < least || bytes > limit {
             return Err(FrameError::Length { kind, bytes, limit });
         }
-        let Some(rest) = pending.get(HEADER_BYTES..HEADER_BYTES + bytes) else { return Ok(None) };
-        self.start += HEADER_BYTES + bytes;
-        Ok(Some(match (kind, rest) {
+        if self.input.len() < HEADER_BYTES + bytes {
+            return Ok(None);
+        }
+        let rest = self.input.split_to(HEADER_BYTES + bytes).freeze().split_off(HEADER_BYTES);
+        Ok(Some(match (kind, rest.first_chunk()) {
             (BEAT, _) => Frame::Beat,
-            (CLOSE, &[low, high]) => Frame::Close(Reason(u16::from_le_bytes([low, high]))),
-            (NAME, name) => Frame::Name(name),
-            (_, data) => Frame::Data(data),
+            (CLOSE, Some(&code)) => Frame::Close(Reason(u16::from_le_bytes(code))),
+            (NAME, _) => Frame::Name(rest),
+            (_, _) => Frame::Data(rest),
         }))
     }
 }

@@ -93,6 +93,10 @@ impl Layer for Bare {
         write(socket, bytes)
     }
 
+    fn unit(&self) -> usize {
+        1
+    }
+
     fn holds_output(&self) -> bool {
         false
     }

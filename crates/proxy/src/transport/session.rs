@@ -233,6 +233,10 @@ impl Layer for Session {
         }
     }
 
+    fn unit(&self) -> usize {
+        SEAL_BYTES
+    }
+
     fn holds_output(&self) -> bool {
         !self.records.waiting().is_empty()
     }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
+use bytes::Bytes;
 use m3ipc_proxy::NodeName;
 use m3ipc_proxy::keys::NodeKeys;
 use m3ipc_proxy::transport::plain::Plain;
@@ -68,7 +69,7 @@ impl Engine for Proxy {
 /// A connection, and the frames that came while it sent.
 pub struct ProxyLine {
     connection: Box<dyn Connection>,
-    came: VecDeque<Vec<u8>>,
+    came: VecDeque<Bytes>,
 }
 
 impl ProxyLine {
@@ -89,9 +90,8 @@ impl ProxyLine {
     /// Writes and reads as much as the socket gives. Whether any frame came.
     fn pump(&mut self) -> io::Result<bool> {
         let before = self.came.len();
-        let mut frame = vec![];
-        while self.connection.receive(&mut frame, Instant::now()).map_err(io::Error::other)? {
-            self.came.push_back(std::mem::take(&mut frame));
+        while let Some(frame) = self.connection.receive(Instant::now()).map_err(io::Error::other)? {
+            self.came.push_back(frame);
         }
         Ok(self.came.len() > before)
     }
@@ -109,7 +109,7 @@ impl ProxyLine {
     }
 
     fn takes(&mut self, frame: &[u8]) -> io::Result<bool> {
-        let sent = self.connection.send(frame, Instant::now()).map_err(io::Error::other)?;
+        let sent = self.connection.send(frame, &[], Instant::now()).map_err(io::Error::other)?;
         Ok(sent == Sent::Taken)
     }
 }
@@ -133,7 +133,8 @@ impl Line for ProxyLine {
     async fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<()> {
         loop {
             if let Some(came) = self.came.pop_front() {
-                *frame = came;
+                frame.clear();
+                frame.extend_from_slice(&came);
                 return Ok(());
             }
             self.turn()?;

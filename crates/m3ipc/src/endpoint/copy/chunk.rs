@@ -83,6 +83,12 @@ impl Endpoint {
         let bounce_buffer = |index: u32| {
             peers.get(index).copies().requester().bounce_buffer.as_ref().ok_or(Errno::BADF)
         };
+        if let (CopyEnd::Served { index, .. }, CopyEnd::Target(into)) =
+            (&*source, &mut *destination)
+            && bounce_buffer(*index)?.empty(chunk, &mut into.part(at, bytes))
+        {
+            return Ok(bytes);
+        }
         // The bytes, or the process and address to read them from.
         let found = match source {
             CopyEnd::Source(from) => Ok(from.part(at, bytes)),
@@ -104,7 +110,11 @@ impl Endpoint {
             (Ok(from), CopyEnd::Served { index, .. }) => {
                 // A bounce buffer is always mapped, so only the source can fail.
                 *failed = Role::Source;
-                own.copy_out(&from, &bounce_buffer(*index)?.target(chunk, bytes))
+                let buffer = bounce_buffer(*index)?;
+                match buffer.fill(chunk, &from) {
+                    true => Ok(from.bytes()),
+                    false => own.copy_out(&from, &buffer.target(chunk, bytes)),
+                }
             }
             (Ok(from), CopyEnd::Direct { index, address }) => m3ipc_sys::copy_to_process(
                 peers.get(*index).identity().pid,

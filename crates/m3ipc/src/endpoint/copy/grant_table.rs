@@ -99,6 +99,12 @@ impl GrantTable {
         self.find_mut(grant)?.granted.as_mut()?.memory.as_mut().map(|it| &mut it[..])
     }
 
+    /// A part of the memory of a grant, if the endpoint owns it.
+    pub(super) fn part(&mut self, grant: Grant, offset: u64, bytes: usize) -> Option<&mut [u8]> {
+        let start = usize::try_from(offset).ok()?;
+        self.memory(grant)?.get_mut(start..start.checked_add(bytes)?)
+    }
+
     /// Removes a grant; its memory, if the endpoint owned it.
     pub(super) fn remove(&mut self, grant: Grant) -> Result<Option<Vec<u8>>, GrantError> {
         let granted = self.find_mut(grant).and_then(|entry| entry.granted.take());

@@ -4,6 +4,7 @@
 //! come, and then it leaves. Everything in the bounce buffer is hostile input.
 
 use super::Endpoint;
+use super::grant_table::Grant;
 use crate::endpoint::peer_copies::{Active, PartyState, STALL_NS};
 use m3ipc_abi::Code;
 use m3ipc_link::{CopyDirection, CopyOutcome, RuleBroken};
@@ -164,7 +165,7 @@ impl Endpoint {
 
     /// Copies one chunk if the requester is ready for it.
     fn step(&mut self, index: u32) -> Result<Step, RuleBroken> {
-        let own = &mut self.copies.own;
+        let (own, grants) = (&mut self.copies.own, &mut self.copies.grants);
         let party_state = self.peers.claimed(index).and_then(|peer| peer.copies_mut().party_mut());
         let Some(PartyState { bounce_buffer, active: Some(active) }) = party_state else {
             return Ok(Step::Nothing);
@@ -180,11 +181,22 @@ impl Endpoint {
         }
         let (offset, bytes) = command.chunk(count);
         m3ipc_sys::pause_point("party.chunk");
-        let copied = match command.direction {
-            CopyDirection::Write => {
+        let granted = Grant::from_u64(command.space);
+        let granted = grants.part(granted, command.address.saturating_add(offset), bytes);
+        let copied = match (command.direction, granted) {
+            // The endpoint owns this memory, so it is mapped.
+            (CopyDirection::Write, Some(part)) => {
+                bounce_buffer.read(count, part);
+                Ok(bytes)
+            }
+            (CopyDirection::Read, Some(part)) => {
+                bounce_buffer.write(count, 0, part);
+                Ok(bytes)
+            }
+            (CopyDirection::Write, None) => {
                 own.copy_in(&bounce_buffer.source(count, bytes), &own_target(base + offset, bytes))
             }
-            CopyDirection::Read => {
+            (CopyDirection::Read, None) => {
                 own.copy_out(&own_source(base + offset, bytes), &bounce_buffer.target(count, bytes))
             }
         };

@@ -20,7 +20,8 @@ use crate::error::Fail;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{
-    BounceBuffer, CopyCommand, CopyDirection, CopyOutcome, ServedBounceBuffer, copy_gate,
+    BounceBuffer, CopyCommand, CopyDirection, CopyOutcome, RuleBroken, ServedBounceBuffer,
+    copy_gate,
 };
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::OwnedFd;
@@ -68,6 +69,13 @@ enum Gate {
     Asked(OpenRequest),
     /// Ask when the other requests of the stand-in have their replies: the daemon keeps one.
     InTurn,
+}
+
+impl PartyCopy {
+    /// Whether the party has not opened its gate: only a ring tells when it does.
+    pub(crate) fn awaits_gate(&self) -> bool {
+        matches!(self.state, PartyCopyState::Gate(_))
+    }
 }
 
 /// The next step of a copy with a local party.
@@ -142,6 +150,16 @@ impl Endpoint {
         found
     }
 
+    /// Whether a local requester has a command that was not read. A few loads.
+    pub(crate) fn has_copy_command(&self) -> bool {
+        let has_next = |index| {
+            let peer = self.peers.get(index);
+            let party = peer.copies().party().filter(|_| !peer.admission().is_dead());
+            party.is_some_and(|party| party.bounce_buffer.has_next())
+        };
+        self.copies.has_given_bounce_buffer && self.peers.indexes().any(has_next)
+    }
+
     fn active_copy(&mut self, from: Address) -> Option<(&mut ServedBounceBuffer, &mut Active)> {
         let index = self.peers.find(from)?;
         let party = self.peers.get_mut(index).copies_mut().party_mut()?;
@@ -149,27 +167,29 @@ impl Endpoint {
         Some((bounce_buffer, active))
     }
 
-    /// The length of the next chunk that this requester has for a write, or wants from a read.
-    pub(crate) fn next_copy_chunk(&mut self, from: Address) -> Option<usize> {
-        let (bounce_buffer, active) = self.active_copy(from)?;
+    /// The length of the next chunk that this requester has for a write, or wants from a read. A
+    /// few loads.
+    pub(crate) fn next_copy_chunk(&self, from: Address) -> Result<Option<usize>, RuleBroken> {
+        let party = self.peers.find(from).and_then(|it| self.peers.get(it).copies().party());
+        let Some(PartyState { bounce_buffer, active: Some(active) }) = party else {
+            return Ok(None);
+        };
         let Active { command, count, .. } = *active;
         let (offset, bytes) = command.chunk(count);
         if offset >= command.bytes {
-            return None;
+            return Ok(None);
         }
-        match (bounce_buffer.asked(command.direction, count), command.direction) {
-            (Ok(asked), CopyDirection::Write) => (asked != count).then_some(bytes),
-            (Ok(asked), CopyDirection::Read) => (count.wrapping_sub(asked) < 2).then_some(bytes),
-            (Err(_broken), _) => {
-                self.finish_copy(from, Code::PeerBroke.number(), 0);
-                None
-            }
-        }
+        let asked = bounce_buffer.asked(command.direction, count)?;
+        let is_ready = match command.direction {
+            CopyDirection::Write => asked != count,
+            CopyDirection::Read => count.wrapping_sub(asked) < 2,
+        };
+        Ok(is_ready.then_some(bytes))
     }
 
     /// Takes the next chunk of a write, if it is there.
     pub(crate) fn take_copy_chunk(&mut self, from: Address) -> Option<Vec<u8>> {
-        let mut chunk = vec![0; self.next_copy_chunk(from)?];
+        let mut chunk = vec![0; self.next_copy_chunk(from).ok()??];
         let (bounce_buffer, active) = self.active_copy(from)?;
         bounce_buffer.read(active.count, &mut chunk);
         active.count = active.count.wrapping_add(1);
@@ -178,9 +198,13 @@ impl Endpoint {
     }
 
     /// Gives the next chunk of a read, which [`next_copy_chunk`](Self::next_copy_chunk) asked for.
-    pub(crate) fn put_copy_chunk(&mut self, from: Address, chunk: &[u8]) {
+    pub(crate) fn put_copy_chunk(
+        &mut self,
+        from: Address,
+        chunk: impl Iterator<Item: AsRef<[u8]>>,
+    ) {
         let Some((bounce_buffer, active)) = self.active_copy(from) else { return };
-        bounce_buffer.write(active.count, chunk);
+        write_parts(chunk, |offset, part| bounce_buffer.write(active.count, offset, part));
         active.count = active.count.wrapping_add(1);
         bounce_buffer.advance(active.count);
     }
@@ -311,6 +335,21 @@ impl Endpoint {
         self.party_step(index, copy)
     }
 
+    /// What the next step of a copy with a local party would find, if it finds more than a wait. A
+    /// few loads.
+    pub(crate) fn has_party_moved(&self, copy: &PartyCopy) -> Option<PartyStep> {
+        let ended = PartyStep::Ended(Code::ProcSts.number(), 0);
+        match (&copy.state, self.index_in(copy.party)) {
+            (PartyCopyState::Gate(_), _) => None,
+            (PartyCopyState::Over, _) | (_, None) => Some(ended),
+            (PartyCopyState::Running, Some(index)) => match self.party_step(index, copy) {
+                Ok(PartyStep::Waits) => None,
+                Ok(step) => Some(step),
+                Err(_) => Some(ended),
+            },
+        }
+    }
+
     fn party_step(&self, index: u32, copy: &PartyCopy) -> Result<PartyStep, Fail> {
         let peer = self.peers.get(index);
         let bounce_buffer = peer.copies().requester().bounce_buffer.as_ref();
@@ -339,8 +378,14 @@ impl Endpoint {
     }
 
     /// Gives the party the chunk that it wants.
-    pub(crate) fn put_party_chunk(&mut self, copy: &mut PartyCopy, chunk: &[u8]) {
-        self.move_party_chunk(copy, |bounce_buffer, count| bounce_buffer.write(count, chunk));
+    pub(crate) fn put_party_chunk(
+        &mut self,
+        copy: &mut PartyCopy,
+        chunk: impl Iterator<Item: AsRef<[u8]>>,
+    ) {
+        self.move_party_chunk(copy, |bounce_buffer, count| {
+            write_parts(chunk, |offset, part| bounce_buffer.write(count, offset, part));
+        });
     }
 
     /// Takes the chunk that the party has.
@@ -389,6 +434,16 @@ impl Endpoint {
     /// Whether the peer is a proxy that stands in for an endpoint of another node.
     pub(super) fn is_stand_in(&self, index: u32) -> bool {
         self.peers.find_index(index).is_some_and(|peer| peer.admission().may_hold())
+    }
+}
+
+/// Writes the parts of a chunk, each one behind the one before.
+fn write_parts(chunk: impl Iterator<Item: AsRef<[u8]>>, mut write: impl FnMut(usize, &[u8])) {
+    let mut offset = 0;
+    for part in chunk {
+        let part = part.as_ref();
+        write(offset, part);
+        offset += part.len();
     }
 }
 

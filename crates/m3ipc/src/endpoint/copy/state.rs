@@ -43,11 +43,6 @@ impl Copies {
         Self { granted_only, max_bytes, ..Self::default() }
     }
 
-    /// Whether a requester may give this stand-in commands.
-    pub(in crate::endpoint) fn has_stand_in_gate(&self) -> bool {
-        self.has_given_bounce_buffer
-    }
-
     /// Whether a peer may copy with this endpoint during its calls.
     #[inline]
     pub(in crate::endpoint) fn is_busy(&self) -> bool {

@@ -15,6 +15,10 @@ impl StandIns for Local {
         self.stand_ins.keys().copied().collect()
     }
 
+    fn look_at(&self, id: EndpointId) -> Option<&StandIn> {
+        self.stand_ins.get(&id).map(|entry| &entry.stand_in)
+    }
+
     fn get(&mut self, id: EndpointId) -> Option<&mut StandIn> {
         self.stand_ins.get_mut(&id).map(|entry| &mut entry.stand_in)
     }

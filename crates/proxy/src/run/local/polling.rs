@@ -45,6 +45,7 @@ impl Entry {
     fn has_news(&self) -> bool {
         // The messages of a blocked one wait; what it has posted goes on.
         !self.blocked && self.stand_in.has_news()
+            || self.stand_in.has_copy_command()
             || self.deliveries.values().any(|it| self.stand_in.has_moved(&it.posted, it.told))
     }
 
@@ -90,15 +91,16 @@ impl Local {
     }
 
     /// Whether a pass finds something that no descriptor reports. A few loads for each stand-in.
-    pub fn has_news(&self) -> bool {
-        self.stand_ins.iter().any(|(id, entry)| match self.must_be_loud(*id, entry) {
+    pub fn has_news(&self, machine: &Machine) -> bool {
+        let any = self.stand_ins.iter().any(|(id, entry)| match self.must_be_loud(*id, entry) {
             true => entry.attention.is_silent,
             false => entry.has_news(),
-        })
+        });
+        any || self.copies.has_news(self, machine)
     }
 
     fn must_be_loud(&self, id: EndpointId, entry: &Entry) -> bool {
-        entry.attention.needs_rings || self.copies.involves(id)
+        entry.attention.needs_rings || self.copies.needs_rings(id)
     }
 
     /// Whether any stand-in is silent: no sleep before a pass that is not.
@@ -158,6 +160,14 @@ impl Local {
                     found_any |= self.poll(id, false, false, machine, clock)?;
                 }
                 found_any |= self.poll(id, is_silent, only_marked, machine, clock)?;
+            }
+            if is_silent
+                && !is_due
+                && self.copies.involves(id)
+                && let Some(entry) = self.stand_ins.get_mut(&id)
+            {
+                // The programs of its copies need not ring: this pass goes on with all copies.
+                entry.attend(true);
             }
             needs_looks |= self.stand_ins.get(&id).is_some_and(Entry::needs_looks);
         }

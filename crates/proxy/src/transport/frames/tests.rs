@@ -29,7 +29,7 @@ fn lengths_fit_their_kinds() {
 }
 
 fn frame() -> impl Strategy<Value = Vec<u8>> {
-    let encode = |frame: Frame<'_>| {
+    let encode = |frame: Frame<&[u8]>| {
         let mut output = vec![];
         frame.encode(&mut output);
         output
