@@ -11,7 +11,7 @@ pub use peer::Peer;
 
 use m3ipc::{EndpointInfo, Node, NodeInfo};
 use m3ipc_sys::Signal;
-use m3ipc_test_fixture::{program, until};
+use m3ipc_test_fixture::{program, until, unused_directory};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -31,17 +31,13 @@ impl CrashFixture {
     #[must_use]
     pub fn paused(name: &str, pause: Option<&str>) -> Self {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let directory =
-            std::env::temp_dir().join(format!("m3-crash-{}-{serial}-{name}", std::process::id()));
-        Self::at(directory, pause, &[])
+        Self::at(unused_directory(&format!("crash-{serial}-{name}")), pause, &[])
     }
 
     /// A fresh node whose daemon has these arguments too.
     #[must_use]
     pub fn with(name: &str, arguments: &[&str]) -> Self {
-        let directory =
-            std::env::temp_dir().join(format!("m3-crash-{}-{name}", std::process::id()));
-        Self::at(directory, None, arguments)
+        Self::at(unused_directory(&format!("crash-{name}")), None, arguments)
     }
 
     /// A fresh node.

@@ -20,7 +20,7 @@ pub use three::Three;
 
 use m3ipc::{Address, Endpoint, Vm, VmConfig};
 use m3ipc_proxy::{NodeName, keys};
-use m3ipc_test_fixture::{NodeFixture, program, until};
+use m3ipc_test_fixture::{NodeFixture, program, until, unused_directory};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -345,10 +345,7 @@ impl Directory {
     pub fn with_vms(name: &str, vms: &[(i32, &str, &str)]) -> Self {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let directory =
-            std::env::temp_dir().join(format!("m3-nodes-{}-{serial}-{name}", std::process::id()));
-        // A killed process that had this number left it.
-        let _ = std::fs::remove_dir_all(&directory);
+        let directory = unused_directory(&format!("nodes-{serial}-{name}"));
         let names = ["alpha", "beta"].map(|name| NodeName::new(name).expect("a name"));
         keys::make(&directory.join("keys"), &names).expect("keys can be made");
         let [a, b] = free_ports();

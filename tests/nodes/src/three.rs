@@ -13,6 +13,7 @@ use crate::relay::Relay;
 use crate::spaces::{self, Spaces};
 use crate::{OneNode, VM, free_ports};
 use m3ipc_proxy::{NodeName, keys};
+use m3ipc_test_fixture::unused_directory;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -92,9 +93,7 @@ impl Three {
 
 /// A directory with the keys of all nodes.
 fn prepare(name: &str) -> PathBuf {
-    let directory = std::env::temp_dir().join(format!("m3-nodes-{}-{name}", std::process::id()));
-    // A killed process that had this number left it.
-    let _ = std::fs::remove_dir_all(&directory);
+    let directory = unused_directory(&format!("nodes-{name}"));
     let names = NAMES.map(|name| NodeName::new(name).expect("a name"));
     keys::make(&directory.join("keys"), &names).expect("keys can be made");
     directory
