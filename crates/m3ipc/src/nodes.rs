@@ -308,8 +308,10 @@ impl StandIn {
     }
 
     /// A silent stand-in is not rung for: its descriptor reports nothing. The proxy asks
-    /// [`has_news`](Self::has_news) and [`has_moved`](Self::has_moved) instead, until it makes the
-    /// stand-in loud again and polls until it finds nothing.
+    /// [`has_news`](Self::has_news) and [`has_moved`](Self::has_moved) instead, and for copies
+    /// [`has_copy_command`](Self::has_copy_command), [`next_copy_chunk`](Self::next_copy_chunk) and
+    /// [`has_local_copy_moved`](Self::has_local_copy_moved), until it makes the stand-in loud again
+    /// and polls until it finds nothing.
     pub fn set_silent(&mut self, is_silent: bool) {
         self.endpoint.set_silent(is_silent);
     }

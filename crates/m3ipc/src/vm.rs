@@ -360,6 +360,26 @@ impl Vm {
         bind_backup_at(&self.directory, place, BindKind::Additional, limit, hook)
     }
 
+    /// Binds the calling process to a slot that few programs ask for: the last free one of this
+    /// node, and not `besides`. For a process whose endpoints are all additional ones, such as that
+    /// of a language whose objects end in any order.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let vm = node.vm();
+    /// let last = vm.info().procs - 1;
+    /// let first = vm.bind_anchor(Some(last))?;
+    /// assert_eq!(first.address().slot(), last - 1);
+    /// assert_eq!(vm.bind_additional(Some(last))?.address().slot(), last);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`bind_any`](Self::bind_any).
+    pub fn bind_anchor(&self, besides: Option<i32>) -> Result<Endpoint, BindError> {
+        self.bind_as(besides, BindKind::Anchor)
+    }
+
     fn bind_as(&self, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, BindError> {
         bind_at(&self.directory, self.id(), slot, kind, self.limit)
     }

@@ -182,7 +182,7 @@ pub trait Connection: AsFd + Send {
     /// Reads, writes and checks the time; the next whole frame.
     ///
     /// To be called while it returns frames, and again after each event and each deadline. A frame
-    /// is a part of the memory of the connection: one that is kept keeps up to 256 KB with it.
+    /// is a part of the memory of the connection: one that is kept keeps up to 200 KB with it.
     ///
     /// # Errors
     /// The connection has ended. Frames that came before the end are returned first.

@@ -5,8 +5,7 @@
 //! no object. It exchanges no messages, never moves, and ends with the last object.
 
 use crate::error::Fault;
-use m3ipc::{BindError, Code, Endpoint, Timeout, Vm};
-use m3ipc_abi::FIRST_USER_SLOT;
+use m3ipc::{BindError, Endpoint, Timeout, Vm};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Keeps the first endpoint.
@@ -16,9 +15,6 @@ pub struct Anchor {
 }
 
 static ANCHOR: Mutex<Weak<Anchor>> = Mutex::new(Weak::new());
-
-/// The last slots of the VM, in which the first endpoint is bound if the program names a slot.
-const LAST_SLOTS: i32 = 16;
 
 /// Binds an endpoint of this process, to this slot or to any.
 pub fn bind(vm: &Vm, slot: Option<i32>) -> Result<(Endpoint, Arc<Anchor>), Fault> {
@@ -67,22 +63,7 @@ fn make(
     {
         return Ok(anchor);
     }
-    let anchor = Arc::new(Anchor { _first: Mutex::new(bind_first(vm, asked)?) });
+    let anchor = Arc::new(Anchor { _first: Mutex::new(vm.bind_anchor(asked)?) });
     *latest = Arc::downgrade(&anchor);
     Ok(anchor)
-}
-
-/// Binds the process to a slot for which the program has not asked.
-fn bind_first(vm: &Vm, asked: Option<i32>) -> Result<Endpoint, BindError> {
-    let Some(asked) = asked else { return vm.bind_any() };
-    let end = vm.info().procs;
-    let first = end.saturating_sub(LAST_SLOTS).max(FIRST_USER_SLOT);
-    for slot in (first..end).rev().filter(|slot| *slot != asked) {
-        match vm.bind(slot) {
-            // Another endpoint or another node has it.
-            Err(error) if matches!(error.code(), Code::SlotUsed | Code::RmtProc) => {}
-            other => return other,
-        }
-    }
-    vm.bind_any()
 }

@@ -16,6 +16,9 @@ pub enum BindKind {
     Thread(i32),
     /// A further endpoint of a bound process, which belongs to no thread.
     Additional,
+    /// The process itself, in a slot that few programs ask for: the last free one of this node. The
+    /// slot in the request is left free.
+    Anchor,
 }
 
 /// An event that a member can await.
@@ -72,7 +75,7 @@ pub enum Request {
     Bind {
         /// The VM.
         vm: i32,
-        /// The slot; `None` for the lowest free user slot.
+        /// The slot; `None` for the lowest free user slot. An anchor leaves this slot free.
         slot: Option<i32>,
         /// The kind of endpoint.
         kind: BindKind,

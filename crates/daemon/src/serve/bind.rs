@@ -67,17 +67,19 @@ impl Server {
         &mut self,
         token: Token,
         cred: &Credentials,
-        (vm, slot): (i32, Option<i32>),
+        (vm, asked): (i32, Option<i32>),
         kind: BindKind,
         nonce: u64,
     ) {
+        let is_anchor = kind == BindKind::Anchor;
+        let slot = asked.filter(|_| !is_anchor);
         let Some(connection) = self.connections.get(token) else { return };
         if connection.id.is_some() {
             let why = "this connection has an endpoint already; use another connection";
             return self.refuse(token, Code::SlotUsed, why);
         }
         let (kind, tid) = match kind {
-            BindKind::Process => (MemberKind::Process, None),
+            BindKind::Process | BindKind::Anchor => (MemberKind::Process, None),
             BindKind::Additional => (MemberKind::Additional, None),
             BindKind::Thread(tid) if is_thread_of(cred.pid, tid) => (MemberKind::Thread, Some(tid)),
             BindKind::Thread(tid) => {
@@ -97,6 +99,7 @@ impl Server {
         }
         let bound = match slot {
             Some(slot) => self.node.bind(vm, slot, member, cred, kind, Some(nonce)),
+            None if is_anchor => self.node.bind_last(vm, asked, member, cred, Some(nonce)),
             None => self.node.bind_free(vm, member, cred, kind, Some(nonce)),
         };
         match bound {

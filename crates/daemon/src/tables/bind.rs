@@ -92,6 +92,22 @@ impl Node {
         self.bind(vm, slot, member, cred, kind, nonce)
     }
 
+    /// Binds a process to the last free user slot of this node, apart from this one.
+    ///
+    /// # Errors
+    /// Those of [`Node::bind_free`].
+    pub fn bind_last(
+        &mut self,
+        vm: i32,
+        besides: Option<Slot>,
+        member: Member,
+        cred: &Credentials,
+        nonce: Option<u64>,
+    ) -> Result<Bound, BindError> {
+        let slot = self.foreign.last_own_slot(self.running(vm)?, besides).ok_or(BindError::Full)?;
+        self.bind(vm, slot, member, cred, MemberKind::Process, nonce)
+    }
+
     /// Checks whether a member may bind a slot of this node, if it is free.
     ///
     /// # Errors

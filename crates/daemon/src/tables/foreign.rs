@@ -256,6 +256,19 @@ impl Foreign {
         }
         None
     }
+
+    /// The last free user slot that belongs to this node, apart from this one.
+    pub(super) fn last_own_slot(&self, vm: &Vm, besides: Option<Slot>) -> Option<Slot> {
+        let mut slot = vm.spec.limits.procs - 1;
+        while slot >= FIRST_USER_SLOT {
+            match self.kept_from_choice(vm.id(), slot) {
+                Some(range) => slot = range.first.saturating_sub(1),
+                None if vm.slots.contains_key(&slot) || Some(slot) == besides => slot -= 1,
+                None => return Some(slot),
+            }
+        }
+        None
+    }
 }
 
 /// Whether a generation is up to a quarter of the range ahead of another one: they run in a circle.

@@ -42,7 +42,7 @@ impl Machine {
     /// Whether a node says that it has an endpoint in a slot, which has not moved since.
     pub(super) fn has_early(&self, node: NodeId, slot: (VmId, Slot)) -> bool {
         let departure = self.early.departure(node, slot);
-        departure.is_some_and(|it| !self.departures.has_passed((node, slot), it))
+        departure.is_some_and(|it| !self.departures.has_passed((node, slot), it, self.now_ns))
     }
 
     /// A node says that it has bound an endpoint.

@@ -248,7 +248,12 @@ impl Machine {
     ) -> Result<(), RuleBroken> {
         let id = self.spoken_of(node, call, of_receiver);
         let Some(copy) = self.copies.open.get_mut(&id) else { return Ok(()) };
-        let is_more = admitted > copy.admitted && admitted <= copy.order.bytes;
+        // A receiver admits a window more than it has taken. It can have taken what has left alone,
+        // so no more than a window waits here.
+        let waiting: u64 = copy.pieces.iter().map(|piece| piece.len() as u64).sum();
+        let most =
+            (copy.moved - waiting + self.own.settings.copy_window_bytes).min(copy.order.bytes);
+        let is_more = admitted > copy.admitted && admitted <= most;
         if copy.node != node || !id.sends(&copy.order) || !is_more {
             return Err(RuleBroken);
         }

@@ -77,8 +77,9 @@ impl Departures {
     }
 
     /// Whether the slot has moved away from a node since.
-    pub(super) fn has_passed(&self, place: Place, departure: Departure) -> bool {
+    pub(super) fn has_passed(&self, place: Place, departure: Departure, now_ns: u64) -> bool {
+        let counts = |end: &Option<u64>| end.is_none_or(|end| end > now_ns);
         !self.heard.is_empty()
-            && self.heard.get(&place).is_some_and(|(known, _)| *known > departure)
+            && self.heard.get(&place).is_some_and(|(it, end)| *it > departure && counts(end))
     }
 }

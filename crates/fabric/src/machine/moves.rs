@@ -161,7 +161,7 @@ impl Machine {
         if self.departures.says((node, slot), departure) {
             self.announce_slot(slot);
         }
-        self.departures.has_passed((node, slot), departure)
+        self.departures.has_passed((node, slot), departure, self.now_ns)
     }
 
     /// Announces the local endpoint of a slot anew, if there is one: this node has begun after the

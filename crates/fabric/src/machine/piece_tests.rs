@@ -3,7 +3,7 @@
 use super::tests::{FIRST, HEAD, MS, PEER, actions, greet, hello, machine};
 use super::*;
 use crate::packet::{CallEnd, CallKind, CopyOrder, MessageHead, SessionPair, StreamKind, encode};
-use crate::settings::LONG_MAX_BYTES;
+use crate::settings::{LONG_MAX_BYTES, PIECE_MAX_BYTES};
 use crate::{AnswerKind, Content, PIECED_MAX_BYTES};
 use m3ipc_abi::Code;
 
@@ -62,12 +62,12 @@ fn bodies_and_lanes_are_checked() {
     let of_copy = || Frame::CopyPiece { call: CallId(1), of_receiver: true };
     let more = || Frame::CopyMore { call: CallId(1), of_receiver: true, admitted: 1 };
     let end = || Frame::CopyEnd { call: CallId(1), code: -1, bytes: 1 };
-    let bytes = vec![1; LONG_MAX_BYTES + 1];
+    let bytes = vec![1; PIECE_MAX_BYTES + 1];
     for (lane, frame, body, is_packet) in [
         (Lane::Bulk, piece(), 0, false),
         (Lane::Bulk, piece(), 1, true),
-        (Lane::Bulk, piece(), LONG_MAX_BYTES, true),
-        (Lane::Bulk, piece(), LONG_MAX_BYTES + 1, false),
+        (Lane::Bulk, piece(), PIECE_MAX_BYTES, true),
+        (Lane::Bulk, piece(), PIECE_MAX_BYTES + 1, false),
         (Lane::Message, piece(), 1, false),
         (Lane::Bulk, of_copy(), 0, false),
         (Lane::Bulk, of_copy(), 1, true),
@@ -138,7 +138,7 @@ fn a_node_copies_for_its_own_endpoints_and_within_the_window() {
     assert!(matches!(begun[..], [Action::CopyBegin { .. }]), "{begun:?}");
     let piece = Frame::CopyPiece { call: CallId(1), of_receiver: false };
     let window = Settings::default().copy_window_bytes;
-    let full = vec![1; LONG_MAX_BYTES];
+    let full = vec![1; PIECE_MAX_BYTES];
     let fit = window / full.len() as u64;
     for sequence in 0..fit {
         bulk(&mut machine, sequence, piece.clone(), &full);
@@ -163,6 +163,31 @@ fn a_node_copies_for_its_own_endpoints_and_within_the_window() {
     let piece = Frame::CopyPiece { call: CallId(1), of_receiver: false };
     bulk(&mut machine, 0, piece, &[1]);
     assert!(!machine.is_reachable(PEER), "bytes for a read");
+}
+
+#[test]
+fn a_receiver_admits_a_window_more_than_it_can_have_taken() {
+    let window = Settings::default().copy_window_bytes;
+    let more = |admitted| Frame::CopyMore { call: CallId(1), of_receiver: false, admitted };
+    // A read of the peer: bytes that were given and have not left count for nothing.
+    let reading = || {
+        let mut machine = up();
+        send_frame(&mut machine, 0, copy(1, READ), &[]);
+        let id = CopyId::Of(PEER, CallId(1));
+        assert_eq!(machine.copy_room(id) as u64, window);
+        machine.copy_give(4 * MS, id, vec![1; PIECE_MAX_BYTES].into());
+        (machine, id)
+    };
+    let (mut machine, _) = reading();
+    send_frame(&mut machine, 1, more(window + 1), &[]);
+    assert!(!machine.is_reachable(PEER), "nothing has left");
+    let (mut machine, id) = reading();
+    assert!(machine.poll_transmit(5 * MS, PEER, Lane::Bulk).is_some());
+    send_frame(&mut machine, 1, more(window + PIECE_MAX_BYTES as u64), &[]);
+    assert!(machine.is_reachable(PEER));
+    assert_eq!(machine.copy_room(id) as u64, window);
+    send_frame(&mut machine, 2, more(READ.bytes), &[]);
+    assert!(!machine.is_reachable(PEER), "more than has left");
 }
 
 #[test]

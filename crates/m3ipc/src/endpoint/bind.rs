@@ -44,7 +44,7 @@ pub(crate) fn bind(
     limit: RequestLimit,
 ) -> Result<Endpoint, Fail> {
     let tid = match kind {
-        BindKind::Process | BindKind::Additional => None,
+        BindKind::Process | BindKind::Additional | BindKind::Anchor => None,
         BindKind::Thread(tid) => Some(tid),
     };
     bind_by(directory, tid, limit, &Request::Bind { vm, slot, kind, nonce: random_number() })

@@ -48,7 +48,8 @@ pub struct LocalCopy(PartyCopy);
 /// The next step of a copy with a local party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalCopyStep {
-    /// The party is at work. The descriptor of the stand-in tells of progress.
+    /// The party is at work. The descriptor of the stand-in tells of progress; that of a silent one
+    /// does not, but [`StandIn::has_local_copy_moved`].
     Waits,
     /// The party takes a chunk of this length: [`StandIn::put_local_chunk`].
     Wants(usize),

@@ -14,6 +14,8 @@ use bytes::{Bytes, BytesMut};
 pub const HEADER_BYTES: usize = 4;
 /// The largest length that a header can hold.
 pub const LENGTH_LIMIT: usize = (1 << 24) - 1;
+/// The bytes of one buffer. A longer frame gets a buffer of its own.
+const BUFFER_BYTES: usize = 128 << 10;
 const DATA: u8 = 0;
 const BEAT: u8 = 1;
 const CLOSE: u8 = 2;
@@ -104,6 +106,13 @@ impl Decoder {
 
     /// Takes bytes of the stream.
     pub fn take(&mut self, bytes: &[u8]) {
+        let free = self.input.capacity() - self.input.len();
+        if free < bytes.len() && !self.input.try_reclaim(bytes.len()) {
+            // Not a longer one each time: a kept frame keeps all of it.
+            let room = BUFFER_BYTES.max(self.input.len() + bytes.len());
+            let full = std::mem::replace(&mut self.input, BytesMut::with_capacity(room));
+            self.input.extend_from_slice(&full);
+        }
         self.input.extend_from_slice(bytes);
     }
 

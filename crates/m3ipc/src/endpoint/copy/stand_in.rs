@@ -110,7 +110,9 @@ impl Endpoint {
         requester.copies_mut().open_gate(bounce_buffer);
         let peer = requester.address().0;
         copy_gate::park(requester.link().own_copy_gate());
-        self.copies.has_given_bounce_buffer = true;
+        if !self.copies.stand_in_gates.contains(&index) {
+            self.copies.stand_in_gates.push(index);
+        }
         let ready = Request::CopyGateReady { peer, address: 0, probe: [0; 2] };
         // A daemon that is gone has no requester either.
         let _ = self.session.control().send(&ready);
@@ -152,12 +154,9 @@ impl Endpoint {
 
     /// Whether a local requester has a command that was not read. A few loads.
     pub(crate) fn has_copy_command(&self) -> bool {
-        let has_next = |index| {
-            let peer = self.peers.get(index);
-            let party = peer.copies().party().filter(|_| !peer.admission().is_dead());
-            party.is_some_and(|party| party.bounce_buffer.has_next())
-        };
-        self.copies.has_given_bounce_buffer && self.peers.indexes().any(has_next)
+        let living = self.copies.stand_in_gates.iter().filter_map(|it| self.peers.find_index(*it));
+        let mut living = living.filter(|peer| !peer.admission().is_dead());
+        living.any(|it| it.copies().party().is_some_and(|it| it.bounce_buffer.has_next()))
     }
 
     fn active_copy(&mut self, from: Address) -> Option<(&mut ServedBounceBuffer, &mut Active)> {

@@ -23,8 +23,8 @@ pub(in crate::endpoint) struct Copies {
     pub(super) granted_only: bool,
     /// Whether this endpoint stands in for one of another node.
     pub(super) stands_in: bool,
-    /// Whether a requester has ever got the bounce buffer of this stand-in.
-    pub(super) has_given_bounce_buffer: bool,
+    /// The peers that have got a bounce buffer of this stand-in. Some may be gone.
+    pub(super) stand_in_gates: Vec<u32>,
     /// Bytes of one copy on this node; `None` for any number.
     max_bytes: Option<u64>,
     /// Bytes of the last copy of this endpoint.

@@ -28,6 +28,29 @@ fn lengths_fit_their_kinds() {
     assert_eq!(decoder.next_frame(), Err(FrameError::Kind(9)));
 }
 
+#[test]
+fn a_kept_frame_keeps_one_buffer_alone() {
+    let mut decoder = Decoder::new(128 << 10);
+    let (mut sent, mut kept) = (vec![], vec![]);
+    Frame::Data(&[7; 64 << 10][..]).encode(&mut sent);
+    for _ in 0..40 {
+        for part in sent.chunks(16 << 10) {
+            decoder.take(part);
+            assert!(decoder.input.capacity() <= BUFFER_BYTES, "{}", decoder.input.capacity());
+            kept.extend(decoder.next_frame().expect("well-formed"));
+        }
+    }
+    assert_eq!(kept.len(), 40);
+    // Nobody keeps one: the buffer is used again.
+    drop(kept);
+    let before = decoder.input.capacity();
+    for _ in 0..40 {
+        decoder.take(&sent);
+        drop(decoder.next_frame());
+    }
+    assert!(decoder.input.capacity() <= BUFFER_BYTES.max(before));
+}
+
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let encode = |frame: Frame<&[u8]>| {
         let mut output = vec![];
