@@ -108,8 +108,8 @@ impl Shared {
         unsafe { CopyTarget::from_raw(start, bytes) }
     }
 
-    /// Copies bytes in from a range that may be unmapped. Returns `false`, and copies nothing, unless
-    /// it surely is mapped.
+    /// Copies bytes in from a range that may be unmapped. Returns `false`, and copies nothing,
+    /// unless it surely is mapped.
     ///
     /// # Panics
     /// If the bytes do not fit.
@@ -125,8 +125,8 @@ impl Shared {
         true
     }
 
-    /// Copies bytes out to a range that may be unmapped. Returns `false`, and copies nothing, unless
-    /// it surely is mapped.
+    /// Copies bytes out to a range that may be unmapped. Returns `false`, and copies nothing,
+    /// unless it surely is mapped.
     ///
     /// # Panics
     /// If the bytes do not lie inside.

@@ -95,7 +95,7 @@ impl StandIn {
         events.collect()
     }
 
-    /// Whether a requester has a command that [`poll_copies`](Self::poll_copies) finds. A few loads.
+    /// Whether a requester has a command for [`poll_copies`](Self::poll_copies). A few loads.
     #[must_use]
     pub fn has_copy_command(&self) -> bool {
         self.endpoint.has_copy_command()
@@ -115,8 +115,8 @@ impl StandIn {
         self.endpoint.take_copy_chunk(requester)
     }
 
-    /// Gives the chunk of a read that [`next_copy_chunk`](Self::next_copy_chunk) asked for, in parts
-    /// that follow each other.
+    /// Gives the chunk of a read for which [`next_copy_chunk`](Self::next_copy_chunk) asked, in
+    /// parts that follow each other.
     pub fn put_copy_chunk(&mut self, requester: Address, chunk: impl Iterator<Item: AsRef<[u8]>>) {
         self.endpoint.put_copy_chunk(requester, chunk);
     }
