@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::Error;
 
@@ -24,8 +25,9 @@ pub fn separate(from: &Path) -> Result<Separated, Error> {
     if !content.starts_with(b"\x7fELF") {
         return Ok(Separated { program: content, debug: None });
     }
-    let debug = with_ending(from, "debug");
-    let program = with_ending(from, "stripped");
+    let folder = OwnFolder::beside(from)?;
+    let debug = folder.path_of(from, "debug");
+    let program = folder.path_of(from, "stripped");
     objcopy(&["--only-keep-debug", "--compress-debug-sections"], from, &debug)?;
     // The link holds a checksum of the debug file, so that file must exist before.
     let link = format!("--add-gnu-debuglink={}", debug.display());
@@ -43,15 +45,35 @@ pub fn archive(from: &Path) -> Result<Vec<u8>, Error> {
     if !content.starts_with(b"!<arch>") {
         return Ok(content);
     }
-    let stripped = with_ending(from, "stripped");
+    let folder = OwnFolder::beside(from)?;
+    let stripped = folder.path_of(from, "stripped");
     objcopy(&["--strip-debug"], from, &stripped)?;
     fs::read(&stripped).map_err(|e| Error::read(&stripped, e))
 }
 
-/// `dir/name` with an ending added: `dir/name.debug`.
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    path.with_file_name(format!("{name}.{ending}"))
+/// A folder of its own, until it is dropped: two installs may run at once.
+struct OwnFolder(PathBuf);
+
+impl OwnFolder {
+    fn beside(file: &Path) -> Result<Self, Error> {
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let folder = file.with_file_name(format!("separated.{}.{serial}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
+        Ok(Self(folder))
+    }
+
+    /// The name of a file with an ending added: `name.debug`.
+    fn path_of(&self, file: &Path, ending: &str) -> PathBuf {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        self.0.join(format!("{name}.{ending}"))
+    }
+}
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 fn objcopy(options: &[&str], from: &Path, to: &Path) -> Result<(), Error> {
@@ -90,6 +112,15 @@ mod tests {
         assert!(debug.starts_with(b"\x7fELF"));
         let link = b"test.debug\0";
         assert!(separated.program.windows(link.len()).any(|window| window == link));
+        // Several at once, as installs of one build are.
+        std::thread::scope(|scope| {
+            let separates = || separate(&program).map(|it| it.program).expect("as before");
+            let several = [(); 6].map(|()| scope.spawn(separates));
+            for other in several {
+                assert!(other.join().expect("no panic") == separated.program);
+            }
+        });
+        assert_eq!(fs::read_dir(&folder).expect("it is there").count(), 1, "files are left");
         let _ = fs::remove_dir_all(&folder);
     }
 
