@@ -236,7 +236,8 @@ impl Bench {
         let mut command = self.role(engine, Node::A, "__client");
         command.args([task, self.millis.to_string()]);
         command.args(to.iter().map(ToString::to_string));
-        let mut client = Process(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
+        // A client that fails says why.
+        let mut client = Process(command.stdout(Stdio::piped()).spawn()?);
         let output = client.0.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut output = BufReader::new(output);
         if let (Some(second), Some(signal)) = (&second, row.event()) {

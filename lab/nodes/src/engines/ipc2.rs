@@ -152,7 +152,11 @@ fn proxy(config: &Path) -> io::Result<Child> {
 fn child(words: &[&str], path: &Path) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(words).arg(path).stdin(Stdio::null()).stdout(Stdio::null());
-    command.env("M3_NODES_CHILD", "1").stderr(Stdio::null()).spawn()
+    command.env("M3_NODES_CHILD", "1");
+    if std::env::var_os("M3_NODES_LOGS").is_none() {
+        command.stderr(Stdio::null());
+    }
+    command.spawn()
 }
 
 impl Engine for Ipc2 {
@@ -168,7 +172,7 @@ impl Engine for Ipc2 {
             return Ok(Ipc2Line { endpoint, running, request: vec![], target: None });
         }
         let started = self.start("alpha", to)?;
-        await_server(&started.runtime)?;
+        await_endpoint(&started.runtime, SERVER)?;
         let running = self.alpha.get_or_init(|| started);
         let mut endpoint = running.vm.bind_any().map_err(io::Error::other)?;
         tune(&mut endpoint);
@@ -225,11 +229,11 @@ fn monotonic_ns() -> u64 {
     (now.tv_sec as u64) * 1_000_000_000 + now.tv_nsec as u64
 }
 
-fn await_server(runtime: &Path) -> io::Result<()> {
+fn await_endpoint(runtime: &Path, slot: i32) -> io::Result<()> {
     let begin = Instant::now();
     while begin.elapsed() < LIMIT {
         let listed = Node::find(runtime).and_then(|mut node| node.endpoints(VM));
-        if listed.is_ok_and(|all| all.iter().any(|it| it.address == SERVER)) {
+        if listed.is_ok_and(|all| all.iter().any(|it| it.address == slot)) {
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -251,6 +255,7 @@ impl Ipc2Line {
     fn copy_once(&mut self) -> io::Result<()> {
         let copier = Address(COPIER);
         if self.target.is_none() {
+            await_endpoint(&self.running.runtime, COPIER)?;
             let answer = self.endpoint.sendrec(copier, &Message::new(GRANT));
             let answer = answer.map_err(io::Error::other)?;
             let number = answer.payload.first_chunk().copied().map(u64::from_ne_bytes);
@@ -267,7 +272,7 @@ impl Ipc2Line {
     fn losses(&mut self, keys: &Path, signal: Signal, count: usize) -> io::Result<Vec<u64>> {
         let mut times = vec![];
         while times.len() < count {
-            await_server(&self.running.runtime)?;
+            await_endpoint(&self.running.runtime, SERVER)?;
             if self.endpoint.sendrec(Address(SERVER), &Message::new(1)).is_err() {
                 continue;
             }
@@ -295,7 +300,7 @@ impl Ipc2Line {
     fn deaths(&mut self, keys: &Path, count: usize) -> io::Result<Vec<u64>> {
         let mut times = vec![];
         while times.len() < count {
-            await_server(&self.running.runtime)?;
+            await_endpoint(&self.running.runtime, SERVER)?;
             // A call to a server that has just begun warms the way.
             let warm = self.endpoint.sendrec(Address(SERVER), &Message::new(1));
             let died = self.endpoint.sendrec(Address(SERVER), &Message::new(DIE));
@@ -328,7 +333,7 @@ impl Ipc2Line {
                 self.running.end_proxy()?;
             } else {
                 self.running.start_proxy()?;
-                await_server(&runtime)?;
+                await_endpoint(&runtime, SERVER)?;
             }
             std::thread::sleep(Duration::from_millis(50));
             let begin = Instant::now();
