@@ -248,7 +248,7 @@ impl Copies {
                 Ok(Some(bytes)) => bytes,
                 Ok(None) => break,
                 Err(broken) => {
-                    // The requester has its end, and the next step of the other node nobody.
+                    // The requester has its end. The other node ends the copy, too.
                     stand_in.finish_copy(asked.requester, broken.number(), 0);
                     self.forget(pair);
                     machine.copy_abort(clock.now_ns(), id);
