@@ -32,6 +32,8 @@ pub enum Fault {
     SilenceIgnored,
     /// Two messages of one pair are offered at once.
     PairOverlaps,
+    /// A message is offered before the pulses of its pair that came before it.
+    PulsesPassed,
     /// The limits of the peer are not respected.
     LimitsIgnored,
     /// A later notification of a pair replaces an earlier one.
@@ -84,6 +86,7 @@ impl Fault {
         Self::DeathForgotten,
         Self::SilenceIgnored,
         Self::PairOverlaps,
+        Self::PulsesPassed,
         Self::LimitsIgnored,
         Self::NotificationReplaced,
         Self::TookTooEarly,

@@ -17,7 +17,7 @@ use crate::owners::SlotRange;
 use crate::settings::{LONG_MAX_BYTES, Limits, PIECE_MAX_BYTES};
 
 /// The oldest and the newest version of the protocol that this crate speaks.
-pub const VERSIONS: (u16, u16) = (4, 4);
+pub const VERSIONS: (u16, u16) = (5, 5);
 /// The longest payload of a message that crosses nodes, in bytes. One above [`LONG_MAX_BYTES`]
 /// travels in pieces.
 pub const PIECED_MAX_BYTES: usize = 256 << 20;
@@ -150,6 +150,16 @@ pub enum CallKind {
     Request,
     /// Ends the receive(ANY) of the receiver.
     Wakeup,
+    /// Pulses; ends when the receiver's node has queued them all.
+    Pulses,
+}
+
+impl CallKind {
+    /// Whether it is a message: it takes the slot of its pair, and comes after earlier ones.
+    #[must_use]
+    pub fn is_message(self) -> bool {
+        matches!(self, Self::Send | Self::Request)
+    }
 }
 
 /// What a frame says of its message; the payload is the body.

@@ -8,6 +8,8 @@ use crate::layout::PULSES_MAX;
 pub(crate) struct PulsePlaces {
     pub(crate) send: u8,
     pub(crate) take: u8,
+    /// The number of pulses that this side has copied and not removed.
+    pub(crate) copied: u8,
 }
 
 /// The number of places.
@@ -16,5 +18,10 @@ const _: () = assert!(PLACES as usize == PULSES_MAX);
 
 /// The place after this one.
 pub(crate) fn after(place: u8) -> u8 {
-    (place + 1) % PLACES
+    after_some(place, 1)
+}
+
+/// The place so many places after this one.
+pub(crate) fn after_some(place: u8, places: u8) -> u8 {
+    (place + places) % PLACES
 }

@@ -11,8 +11,9 @@
 
 use crate::control::{Control, IfAbsent, RequestLimit};
 pub use crate::endpoint::COPIED_MAX_BYTES;
+use crate::endpoint::Pulse;
 use crate::endpoint::{self, Beside, Copied, Endpoint, Found, HeldMessages, StandInLook};
-use crate::error::{Fail, NameError, NodeError, NotifyError};
+use crate::error::{Fail, NameError, NodeError, NotifyError, PulseError};
 use m3ipc_abi::{Address, Code, Message};
 pub use m3ipc_wire::{BackedSlot, ForeignRange, NodesEvent, OtherNode, OtherSlots, SlotPlace};
 use m3ipc_wire::{DaemonEvent, NodesRequest, Request};
@@ -208,6 +209,14 @@ pub enum StandInEvent {
         /// Its argument.
         bits: u64,
     },
+    /// Pulses for the remote endpoint. They count as pending until
+    /// [`StandIn::remove_pulses`]; [`StandIn::return_pulses`] leaves them for a later look.
+    Pulses {
+        /// The source.
+        from: Address,
+        /// The pulses, in the order of their sending; at most [`PULSES_MAX`](crate::PULSES_MAX).
+        pulses: Vec<Pulse>,
+    },
     /// The sender wants its held message back, or awaits the answer no longer.
     GivenUp(Address),
 }
@@ -220,6 +229,7 @@ impl From<Found> for StandInEvent {
                 Self::Message { from, is_request, message, bytes, is_block }
             }
             Found::Notified { from, bits } => Self::Notified { from, bits },
+            Found::Pulses { from, pulses } => Self::Pulses { from, pulses },
             Found::GivenUp(from) => Self::GivenUp(from),
         }
     }
@@ -470,6 +480,27 @@ impl StandIn {
     /// The receiver is dead, or privileges deny it.
     pub fn notify(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
         self.endpoint.notify_set(to, bits)
+    }
+
+    /// The first pulses of this sender that were found, so many, have arrived or are lost: it may
+    /// send others in their places.
+    pub fn remove_pulses(&mut self, sender: Address, pulses: usize) {
+        self.endpoint.remove_copied_pulses(sender, pulses);
+    }
+
+    /// The latest pulses of this sender that were found, so many, cannot be sent on yet: the next
+    /// look finds them again.
+    pub fn return_pulses(&mut self, sender: Address, pulses: usize) {
+        self.endpoint.uncopy_pulses(sender, pulses);
+    }
+
+    /// Sends a pulse to a local endpoint in the name of the remote one.
+    ///
+    /// # Errors
+    /// [`PulseError::NotQueued`] if too many wait there. The receiver is dead, or privileges deny
+    /// it.
+    pub fn pulse(&mut self, to: Address, pulse: Pulse) -> Result<(), PulseError> {
+        self.endpoint.pulse(to, pulse)
     }
 
     /// Ends the stand-in, whose remote endpoint has died. A drop says that its node cannot be

@@ -91,8 +91,12 @@ impl World {
         if open >= 2 || node.again.values().any(|caller| *caller == from) {
             return Ok(());
         }
-        let kind = [CallKind::Send, CallKind::Request, CallKind::Request, CallKind::Wakeup]
-            [self.rng.usize(0..4)];
+        let kind = match self.rng.u8(0..9) {
+            0 | 1 => CallKind::Send,
+            2..6 => CallKind::Request,
+            6 | 7 => CallKind::Pulses,
+            _ => CallKind::Wakeup,
+        };
         let number = self.ledger.called(id, (from, to), kind);
         let content = content_of(number);
         let clock_ns = self.clock_ns(id);

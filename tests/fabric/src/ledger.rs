@@ -32,6 +32,8 @@ pub struct Ledger {
     calls: Vec<Entry>,
     /// The latest number that was taken, per node, pair, and node of the sender.
     taken: BTreeMap<(NodeId, (EndpointId, Address)), BTreeMap<NodeId, u64>>,
+    /// The same of pulses.
+    pulsed: BTreeMap<(NodeId, (EndpointId, Address)), BTreeMap<NodeId, u64>>,
     /// Notification bits that have not arrived.
     notified: BTreeMap<(EndpointId, Address), u64>,
     /// A node that exchanged messages with an endpoint of another node.
@@ -91,11 +93,13 @@ impl Ledger {
         if let Some(Outcome::NotDelivered(why)) = entry.outcome {
             return Err(format!("{number} was taken after NotDelivered({why:?})"));
         }
-        // A wakeup is no message: it may be faster.
-        if kind == CallKind::Wakeup {
-            return Ok(());
-        }
-        let latest = self.taken.entry((node, pair)).or_default();
+        // Pulses pass messages, but no other pulses. A wakeup passes all.
+        let taken = match kind {
+            CallKind::Send | CallKind::Request => &mut self.taken,
+            CallKind::Pulses => &mut self.pulsed,
+            CallKind::Wakeup => return Ok(()),
+        };
+        let latest = taken.entry((node, pair)).or_default();
         // Of two nodes that are parted, both may have the place of an endpoint: two senders.
         let is_sender =
             |of: NodeId, call: u64| of == sender || given_up.is_some_and(|it| it <= call);
@@ -104,7 +108,14 @@ impl Ledger {
             return Err(format!("{number} was taken after {later}, of one pair"));
         }
         latest.insert(sender, number);
-        Ok(())
+        // No message passes the pulses before it.
+        let passed = self.taken.get(&(node, pair)).filter(|_| kind == CallKind::Pulses);
+        let later =
+            passed.and_then(|it| it.iter().find(|(of, it)| **it > number && **of == sender));
+        match later {
+            Some((_, later)) => Err(format!("pulses {number} were queued after message {later}")),
+            None => Ok(()),
+        }
     }
 
     pub fn request_taken(&mut self, number: u64) -> Checked {
@@ -121,7 +132,7 @@ impl Ledger {
         }
         let is_true = match &outcome {
             Outcome::Taken => entry.kind == CallKind::Send && entry.deliveries == 1,
-            Outcome::Done(_) => entry.kind == CallKind::Wakeup && entry.deliveries == 1,
+            Outcome::Done(_) => !entry.kind.is_message() && entry.deliveries == 1,
             Outcome::Answered(_, content) => {
                 entry.deliveries == 1
                     && number_of(&content.payload) == number

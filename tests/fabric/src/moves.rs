@@ -1,7 +1,7 @@
 //! Moves: an endpoint with a backup goes to the other node that may have its slot, and its callers
 //! send again what was not taken.
 
-use m3ipc_fabric::{Call, EndpointId, Failure, NodeId, Outcome};
+use m3ipc_fabric::{Call, CallKind, EndpointId, Failure, NodeId, Outcome};
 
 use crate::acts::content_of;
 use crate::network::{Event, MS};
@@ -40,7 +40,9 @@ impl World {
         let waits_behind = later || node.again.values().any(|caller| *caller == from);
         let is_behind = waits_behind || self.ledger.was_passed(number);
         let has_moved = *outcome == Outcome::NotDelivered(Failure::Moved);
-        if !has_moved || is_behind || !self.sent_again.insert(number) {
+        // Pulses to an endpoint that has moved are lost, as notifications are.
+        let is_lost = self.ledger.call_of(number).is_some_and(|it| it.1 == CallKind::Pulses);
+        if !has_moved || is_lost || is_behind || !self.sent_again.insert(number) {
             return false;
         }
         self.at(id).again.insert(number, from);

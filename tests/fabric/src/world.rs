@@ -351,10 +351,12 @@ impl World {
                 if content.long != payload_of(number) || content.is_block != is_block(number) {
                     return Err(format!("{number} has another payload: {content:?}"));
                 }
-                // A wakeup takes no slot of the link.
-                let is_message = |kind: CallKind| kind != CallKind::Wakeup;
-                let same = |it: &Offered| it.from == from && it.to == to && is_message(it.kind);
-                if is_message(kind) && node.offered.values().any(same) {
+                // A link has one slot for messages. Calls of pulses are queued one after another.
+                let is_same_way = |it: &Offered| {
+                    it.kind.is_message() == kind.is_message() && it.kind != CallKind::Wakeup
+                };
+                let same = |it: &Offered| it.from == from && it.to == to && is_same_way(it);
+                if kind != CallKind::Wakeup && node.offered.values().any(same) {
                     return Err(format!("{number} is offered to {to:?} beside an earlier one"));
                 }
                 node.offered.insert(delivery, Offered { from, to, kind, number });

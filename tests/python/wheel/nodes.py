@@ -106,7 +106,7 @@ def until(step):
     while True:
         try:
             return step()
-        except (m3ipc.NotTaken, m3ipc.Unbound, m3ipc.DaemonGone, m3ipc.NotMoved) as error:
+        except (m3ipc.NotTaken, m3ipc.Unbound, m3ipc.NotMoved) as error:
             if isinstance(error, m3ipc.Unbound):
                 raise
             time.sleep(0.02)

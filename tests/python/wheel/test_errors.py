@@ -14,7 +14,8 @@ def test_the_hierarchy():
     assert issubclass(m3ipc.DiedAfter, m3ipc.OutcomeUnknown)
     assert not issubclass(m3ipc.DiedAfter, m3ipc.NotTaken)
     for builtin, ours in [(TimeoutError, m3ipc.TimedOut), (PermissionError, m3ipc.Refused),
-                          (ConnectionError, m3ipc.DaemonGone), (LookupError, m3ipc.NotFound)]:
+                          (ConnectionError, m3ipc.DaemonGone), (LookupError, m3ipc.NotFound),
+                          (ConnectionError, m3ipc.Unreachable)]:
         assert issubclass(ours, builtin) and issubclass(ours, m3ipc.Error)
 
 

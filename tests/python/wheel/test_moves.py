@@ -32,7 +32,7 @@ CLIENT = """
                 me.wait_bind(10, timeout=5)
                 print(me.call(10, word, timeout=20).data.decode(), flush=True)
                 break
-            except (m3ipc.NotTaken, m3ipc.DaemonGone) as error:
+            except m3ipc.NotTaken:
                 time.sleep(0.02)
 """
 

@@ -214,6 +214,7 @@ pub const LONG_TIER: &[Step] = &[
                   m3ipc-test-fixture \
                   -p m3ipc-test-nodes --ignore-default-filter \
                   -E binary(conformance)&package(m3ipc-test-nodes)",
+        needs: &[Need::Program("cargo-nextest")],
         after: &["test"],
         lock: "gate",
         limit_s: 1_800,
@@ -227,6 +228,7 @@ pub const LONG_TIER: &[Step] = &[
                   m3ipc-conformance -p \
                   m3ipc-hostile -p m3ipc-crash",
         env: &[("M3_NO_FAST_PATH", "1")],
+        needs: &[Need::Program("cargo-nextest")],
         after: &["test"],
         lock: "gate",
         limit_s: 1_800,
@@ -240,6 +242,7 @@ pub const LONG_TIER: &[Step] = &[
                   m3ipc-conformance -p \
                   m3ipc-hostile -p m3ipc-crash",
         env: &[("M3_WAIT", "block")],
+        needs: &[Need::Program("cargo-nextest")],
         after: &["test"],
         lock: "gate",
         limit_s: 1_800,

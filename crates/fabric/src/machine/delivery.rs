@@ -11,15 +11,39 @@ use crate::packet::CallKind;
 /// Source and receiver.
 pub(super) type Pair = (EndpointId, Address);
 
+/// What waits for its turn, in a queue of its own for each pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Queue {
+    Messages,
+    Pulses,
+}
+
+impl Queue {
+    /// The queue of a call; `None` if it waits for no other one.
+    pub fn of(kind: CallKind) -> Option<Self> {
+        match kind {
+            CallKind::Send | CallKind::Request => Some(Self::Messages),
+            CallKind::Pulses => Some(Self::Pulses),
+            CallKind::Wakeup => None,
+        }
+    }
+}
+
 /// All messages of remote endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     pub deliveries: BTreeMap<DeliveryId, Delivery>,
     /// The deliveries of each pair that are not taken. The first one is offered.
-    pub pairs: BTreeMap<Pair, VecDeque<DeliveryId>>,
+    pub pairs: BTreeMap<(Pair, Queue), VecDeque<DeliveryId>>,
     /// Taken requests whose requester has not been told, with the times at which that is due.
     pub untold: BTreeMap<(Pair, DeliveryId), u64>,
     pub last: u64,
+}
+
+impl Incoming {
+    pub fn first(&self, pair: Pair, queue: Queue) -> Option<DeliveryId> {
+        self.pairs.get(&(pair, queue)).and_then(|queue| queue.front()).copied()
+    }
 }
 
 /// How far a delivery is.

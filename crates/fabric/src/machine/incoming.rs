@@ -9,12 +9,13 @@
 //! | Taken: a request | delivered; abandoned | abandoned | delivered |
 //!
 //! A slot of a link holds one message. So a message waits until the earlier one of its pair is
-//! taken or withdrawn, also across sessions. A wakeup takes no slot, and waits for no message.
+//! taken or withdrawn, also across sessions. Pulses wait for the earlier pulses of their pair alone,
+//! and a message waits for the pulses before it. A wakeup waits for nothing.
 
 use m3ipc_abi::Code;
 
 use super::action::{Action, NotAwaited};
-use super::delivery::{Delivery, Pair, State};
+use super::delivery::{Delivery, Pair, Queue, State};
 use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
 use crate::ids::{CallId, DeliveryId, EndpointId, NodeId};
@@ -64,15 +65,12 @@ impl Machine {
             return Ok(());
         }
         self.acquaint(to, node);
-        if kind == CallKind::Wakeup {
-            // It is no message: it waits for none, and none waits for it.
-            self.offer(id);
-            self.fetch(node);
-            return Ok(());
-        }
-        let queue = self.incoming.pairs.entry(pair).or_default();
-        queue.push_back(id);
-        if queue.len() == 1 || self.own.planted.has(Fault::PairOverlaps) {
+        let is_first = Queue::of(kind).is_none_or(|queue| {
+            let queue = self.incoming.pairs.entry((pair, queue)).or_default();
+            queue.push_back(id);
+            queue.len() == 1
+        });
+        if is_first || self.own.planted.has(Fault::PairOverlaps) {
             self.offer(id);
         }
         self.fetch(node);
@@ -89,16 +87,15 @@ impl Machine {
         if let Some(content) = &mut delivery.content {
             content.long = bytes;
         }
-        if kind == CallKind::Wakeup {
-            return self.offer(id);
+        match Queue::of(kind) {
+            Some(queue) => self.offer_first(pair, queue),
+            None => self.offer(id),
         }
-        self.offer_first(pair);
     }
 
-    /// Offers the first message of a pair, if it waits.
-    pub(super) fn offer_first(&mut self, pair: Pair) {
-        let first = self.incoming.pairs.get(&pair).and_then(|queue| queue.front());
-        if let Some(first) = first.copied() {
+    /// Offers the first one of a queue, if it waits.
+    pub(super) fn offer_first(&mut self, pair: Pair, queue: Queue) {
+        if let Some(first) = self.incoming.first(pair, queue) {
             self.offer(first);
         }
     }
@@ -117,6 +114,10 @@ impl Machine {
     }
 
     fn offer(&mut self, id: DeliveryId) {
+        let Some(delivery) = self.incoming.deliveries.get(&id) else { return };
+        let pulses = self.incoming.first(delivery.pair, Queue::Pulses);
+        let is_behind_pulses =
+            pulses.is_some_and(|pulses| pulses < id) && !self.own.planted.has(Fault::PulsesPassed);
         let Some(delivery) = self.incoming.deliveries.get_mut(&id) else { return };
         // The receiver has just died: the end of its deliveries goes on.
         let (from, to) = delivery.pair;
@@ -126,8 +127,8 @@ impl Machine {
         // A message that follows an answer waits until the answer is complete.
         let answered = (EndpointId::new(from.vm, to), from.address);
         let offers_early = self.own.planted.has(Fault::OfferedIncomplete);
-        let follows = delivery.kind != CallKind::Wakeup;
-        let waits = follows && self.outgoing.answering.contains(&answered);
+        let waits = delivery.kind.is_message()
+            && (self.outgoing.answering.contains(&answered) || is_behind_pulses);
         if waits || delivery.is_incomplete && !offers_early {
             return;
         }
@@ -141,18 +142,22 @@ impl Machine {
         }
     }
 
-    /// Takes a delivery out of the queue of its pair, and offers the next one.
+    /// Takes a delivery out of the queue of its pair, and offers what has waited for it.
     fn leave_pair(&mut self, id: DeliveryId) {
-        let Some(pair) = self.incoming.deliveries.get(&id).map(|it| it.pair) else { return };
-        let Some(queue) = self.incoming.pairs.get_mut(&pair) else { return };
-        let was_first = queue.front() == Some(&id);
-        queue.retain(|other| *other != id);
-        let next = queue.front().copied();
-        if queue.is_empty() {
-            self.incoming.pairs.remove(&pair);
+        let Some(delivery) = self.incoming.deliveries.get(&id) else { return };
+        let Some(queue) = Queue::of(delivery.kind) else { return };
+        let pair = delivery.pair;
+        let Some(ids) = self.incoming.pairs.get_mut(&(pair, queue)) else { return };
+        let was_first = ids.front() == Some(&id);
+        ids.retain(|other| *other != id);
+        if ids.is_empty() {
+            self.incoming.pairs.remove(&(pair, queue));
         }
-        if was_first && let Some(next) = next {
-            self.offer(next);
+        if was_first {
+            self.offer_first(pair, queue);
+            if queue == Queue::Pulses {
+                self.offer_first(pair, Queue::Messages);
+            }
         }
     }
 
@@ -180,7 +185,9 @@ impl Machine {
             return;
         }
         match delivery.kind {
-            CallKind::Wakeup => self.end_delivery(id, CallEnd::Done(0), Vec::new()),
+            CallKind::Wakeup | CallKind::Pulses => {
+                self.end_delivery(id, CallEnd::Done(0), Vec::new());
+            }
             CallKind::Send => self.end_delivery(id, CallEnd::Taken, Vec::new()),
             CallKind::Request if withdrawing => {
                 self.actions.push_back(Action::Abandon { delivery: id });
@@ -212,11 +219,11 @@ impl Machine {
         }
     }
 
-    /// A wakeup is done, with 0 or with a code.
+    /// A wakeup or a call of pulses is done, with 0 or with a code.
     pub fn done(&mut self, now_ns: u64, id: DeliveryId, code: Option<Code>) {
         self.advance(now_ns);
         let delivery = self.incoming.deliveries.get(&id);
-        if delivery.is_some_and(|delivery| delivery.kind == CallKind::Wakeup) {
+        if delivery.is_some_and(|delivery| !delivery.kind.is_message()) {
             let code = code.map_or(0, Code::number);
             self.end_delivery(id, CallEnd::Done(code), Vec::new());
         }

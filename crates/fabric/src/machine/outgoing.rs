@@ -14,6 +14,7 @@
 use m3ipc_abi::{Address, Code};
 
 use super::action::{Action, Call, CallRefusal};
+use super::delivery::Queue;
 use super::open_call::{OpenCall, State};
 use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
@@ -177,7 +178,7 @@ impl Machine {
         let server = EndpointId::new(call.from.vm, call.to);
         self.death_may_follow(server);
         if call.state == State::Answering {
-            self.offer_first((server, call.from.address));
+            self.offer_first((server, call.from.address), Queue::Messages);
         }
     }
 
@@ -272,7 +273,7 @@ impl Machine {
                 return Ok(());
             }
             CallEnd::Done(code)
-                if kind == CallKind::Wakeup && (code == 0 || Code::from_number(code).is_some()) =>
+                if !kind.is_message() && (code == 0 || Code::from_number(code).is_some()) =>
             {
                 Outcome::Done(code)
             }

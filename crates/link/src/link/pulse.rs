@@ -13,11 +13,14 @@
 //! One word tells of both, so a receiver that looks for notifications needs no further look. The
 //! sender writes only places that the receiver has given back by its count. A hostile party causes
 //! or loses pulses of its own link alone.
+//!
+//! A proxy copies pulses and counts them down later, when the other node has room for them: until
+//! then they count in the ring of their sender.
 
 use super::Link;
 use super::notification::PULSE_SHIFT;
 use crate::layout::PULSES_MAX;
-use crate::pulse_places::after;
+use crate::pulse_places::{after, after_some};
 use crate::words::{LinePage, Word64};
 use core::sync::atomic::Ordering;
 
@@ -52,18 +55,48 @@ impl<P: LinePage> Link<P> {
 
     /// Takes the first pulse of the peer: its code and its value.
     pub fn take_pulse(&mut self) -> Option<(u8, u64)> {
-        if !self.has_pulse() {
+        let pulse = self.copy_pulse()?;
+        self.remove_copied_pulses(1);
+        Some(pulse)
+    }
+
+    /// Copies the first pulse of the peer that was not copied yet. It stays in its place, and
+    /// counts as pending, until [`remove_copied_pulses`](Self::remove_copied_pulses).
+    pub fn copy_pulse(&mut self) -> Option<(u8, u64)> {
+        if !self.has_uncopied_pulse() {
             return None;
         }
-        let (sender, place) = (self.side.other(), usize::from(self.pulses.take));
+        let place = usize::from(after_some(self.pulses.take, self.pulses.copied));
+        let sender = self.side.other();
         let (at, shift) = sender.pulse_code(place);
         let code = self.page.word64(at).load(Ordering::Relaxed) >> shift & CODE_MASK;
         let value = self.page.word64(sender.pulse_value(place)).load(Ordering::Relaxed);
-        self.pulses.take = after(self.pulses.take);
-        // Release, by SeqCst: pairs with the load of `send_pulse`.
-        let pending = self.page.word64(sender.notification());
-        pending.fetch_add(ONE.wrapping_neg(), Ordering::SeqCst);
+        self.pulses.copied += 1;
         Some((u8::try_from(code).expect("the mask has 8 bits"), value))
+    }
+
+    /// Whether a pulse of the peer waits that was not copied.
+    #[must_use]
+    pub fn has_uncopied_pulse(&self) -> bool {
+        // A hostile peer may claim more pulses than there are places.
+        let waiting = (self.pending_word() >> PULSE_SHIFT).min(PULSES_MAX as u64);
+        waiting > u64::from(self.pulses.copied)
+    }
+
+    /// Removes the first pulses that were copied, at most so many: their places are free again.
+    pub fn remove_copied_pulses(&mut self, most: usize) {
+        let removed = u8::try_from(most).unwrap_or(u8::MAX).min(self.pulses.copied);
+        self.pulses.copied -= removed;
+        self.pulses.take = after_some(self.pulses.take, removed);
+        // Release, by SeqCst: pairs with the load of `send_pulse`.
+        let pending = self.page.word64(self.side.other().notification());
+        pending.fetch_add((u64::from(removed) * ONE).wrapping_neg(), Ordering::SeqCst);
+    }
+
+    /// The latest pulses that were copied, at most so many, count as not copied.
+    pub fn uncopy_pulses(&mut self, most: usize) {
+        let most = u8::try_from(most).unwrap_or(u8::MAX);
+        self.pulses.copied = self.pulses.copied.saturating_sub(most);
     }
 
     /// Whether a pulse of the peer waits.

@@ -195,6 +195,35 @@ fn a_full_ring_refuses_and_loses_nothing() {
 }
 
 #[test]
+fn copied_pulses_keep_their_places_until_they_are_removed() {
+    let (mut one, mut other) = pair();
+    let mut sent = 0_u8;
+    // Each round shifts the ring.
+    for copied in 1..=PULSES_MAX {
+        let first = sent;
+        while one.send_pulse(sent, u64::from(sent)) {
+            sent += 1;
+        }
+        let pulses: Vec<u8> = std::iter::from_fn(|| other.copy_pulse()).map(|it| it.0).collect();
+        assert_eq!(pulses, (first..sent).collect::<Vec<u8>>());
+        assert_eq!(one.pending_pulses(), PULSES_MAX);
+        // The latest ones are found again.
+        other.uncopy_pulses(PULSES_MAX - copied);
+        other.remove_copied_pulses(copied);
+        assert_eq!(one.pending_pulses(), PULSES_MAX - copied);
+        for number in first + u8::try_from(copied).unwrap()..sent {
+            assert_eq!(other.take_pulse(), Some((number, u64::from(number))));
+        }
+        assert_eq!(other.copy_pulse(), None);
+        // No others go with them.
+        other.remove_copied_pulses(PULSES_MAX);
+        other.uncopy_pulses(PULSES_MAX);
+        assert_eq!(one.pending_pulses(), 0);
+        sent %= 100;
+    }
+}
+
+#[test]
 fn any_number_of_pending_pulses_is_valid() {
     let (mut one, mut other) = pair();
     one.page.word64(LinkSide::Zero.notification()).store(u64::MAX, Ordering::Relaxed);

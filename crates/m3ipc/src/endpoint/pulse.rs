@@ -25,6 +25,9 @@ impl Endpoint {
     /// is an error of its sender, and no queued pulse is lost. As notifications, pulses end with
     /// their sender: see [`watch`](Self::watch).
     ///
+    /// On the way to an endpoint of another node, pulses keep their order, and wait on both nodes,
+    /// up to [`PULSES_MAX`](crate::PULSES_MAX) on each. They end with the connection of the nodes.
+    ///
     /// ```
     /// # let node = m3ipc::test::node();
     /// # let (mut server, mut client) = node.pair();
@@ -55,10 +58,6 @@ impl Endpoint {
         let peer = self.peers.get(index);
         peer.check(Code::DstDied)?;
         peer.admission().allow_notification()?;
-        if peer.admission().may_hold() {
-            let why = "no pulse reaches an endpoint of another node yet; send a message";
-            return Err(Fail::new(Code::NoSys, why));
-        }
         let mut receiver = self.conversation(index);
         receiver.trace().stamp(Moment::Ready);
         receiver.try_publish(|receiver| {
@@ -75,6 +74,7 @@ impl Endpoint {
     }
 
     /// The number of pulses of this endpoint that wait for an endpoint; 0 without a link with it.
+    /// Those that have reached the node of the endpoint do not count, if that is another one.
     ///
     /// ```
     /// # let node = m3ipc::test::node();

@@ -9,6 +9,7 @@ use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
 use super::outgoing::{Beside, Outgoing};
 use super::pending::PendingRequest;
 use super::pending_send::PendingSend;
+use super::received::Pulse;
 use super::stamps::Moment;
 use super::stand_in_payload::Copied;
 use super::withdrawal::Withdrawal;
@@ -28,6 +29,8 @@ pub(crate) enum Found {
     Message { from: Address, is_request: bool, message: Message, copied: Copied },
     /// A notification.
     Notified { from: Address, bits: u64 },
+    /// Pulses, which stay in their places.
+    Pulses { from: Address, pulses: Vec<Pulse> },
     /// The sender of a held message wants it back, or the requester of a taken one gave it up.
     GivenUp(Address),
 }
@@ -204,24 +207,37 @@ impl Endpoint {
             }
         }
         let user = peer.identity().uid;
-        if let Some(arrival) = peer.poll()
-            && !self.is_answer(index, &arrival)
-            && (look.admits)(user)
-        {
-            let has_block = self.peers.get(index).link().has_incoming_block();
-            if has_block && held.copied_bytes >= LOOK_COPIES_BYTES {
-                held.has_left_any = true;
-                return;
-            }
-            // The sender gave an earlier message up: what the proxy says of it comes too late.
-            if held.by_sender.remove(&from.0).is_some_and(|held| !held.is_given_up) {
-                found.push(Found::GivenUp(from));
-            }
-            let message = self.hold(index, from, arrival, held);
-            // Its sender may have notified meanwhile, before it sent: the order of the pair.
-            found.extend(self.notified_by(from).map(|bits| Found::Notified { from, bits }));
-            found.extend(message);
+        let arrival = peer.poll().filter(|arrival| !self.is_answer(index, arrival));
+        let has_pulse = self.peers.get(index).link().has_uncopied_pulse();
+        if arrival.is_none() && !has_pulse || !(look.admits)(user) {
+            return;
         }
+        let message = arrival.and_then(|arrival| self.hold_next(index, arrival, held, found));
+        // Its sender may have notified meanwhile, before it sent: the order of the pair.
+        found.extend(self.notified_by(from).map(|bits| Found::Notified { from, bits }));
+        found.extend(self.copy_pulses(index, from));
+        found.extend(message);
+    }
+
+    /// Holds a new message, unless this look has copied enough.
+    fn hold_next(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        held: &mut HeldMessages,
+        found: &mut Vec<Found>,
+    ) -> Option<Found> {
+        let peer = self.peers.get(index);
+        let from = peer.address();
+        if peer.link().has_incoming_block() && held.copied_bytes >= LOOK_COPIES_BYTES {
+            held.has_left_any = true;
+            return None;
+        }
+        // The sender gave an earlier message up: what the proxy says of it comes too late.
+        if held.by_sender.remove(&from.0).is_some_and(|held| !held.is_given_up) {
+            found.push(Found::GivenUp(from));
+        }
+        self.hold(index, from, arrival, held)
     }
 
     /// The notification of a local endpoint that the proxy has not seen.
@@ -231,6 +247,28 @@ impl Endpoint {
             return None;
         }
         peer.link().take_notifications()
+    }
+
+    /// Copies the pulses of a local endpoint that the proxy has not seen.
+    fn copy_pulses(&mut self, index: u32, from: Address) -> Option<Found> {
+        let link = self.peers.get_mut(index).link_mut();
+        let copied = std::iter::from_fn(|| link.copy_pulse());
+        let pulses: Vec<Pulse> = copied.map(|(code, value)| Pulse { code, value }).collect();
+        (!pulses.is_empty()).then_some(Found::Pulses { from, pulses })
+    }
+
+    /// The first pulses that were copied, so many, have left: their places are free.
+    pub(crate) fn remove_copied_pulses(&mut self, from: Address, pulses: usize) {
+        if let Some(index) = self.peers.find(from) {
+            self.peers.get_mut(index).link_mut().remove_copied_pulses(pulses);
+        }
+    }
+
+    /// The latest pulses that were copied, so many, cannot be sent on yet.
+    pub(crate) fn uncopy_pulses(&mut self, from: Address, pulses: usize) {
+        if let Some(index) = self.peers.find(from) {
+            self.peers.get_mut(index).link_mut().uncopy_pulses(pulses);
+        }
     }
 
     /// Whether a message answers the pending request to its sender, which takes it.

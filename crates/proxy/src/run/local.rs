@@ -14,6 +14,7 @@ mod moves;
 mod nodes;
 mod places;
 mod polling;
+mod pulses;
 mod wakeups;
 
 use super::copy::Copies;
@@ -30,6 +31,7 @@ use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
     Owners, VmId,
 };
+use pulses::Pulses;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -80,6 +82,7 @@ pub struct Local {
     /// Messages that wait for room in the machine.
     kept: Kept,
     copies: Copies,
+    pulses: Pulses,
     /// Relays of local servers that the machine does not know yet.
     relayed: Vec<(DeliveryId, PostedEnd)>,
     /// The wakeups of local endpoints, with the daemon's numbers.
@@ -109,6 +112,7 @@ impl Local {
             late: VecDeque::new(),
             kept: Kept::default(),
             copies: Copies::default(),
+            pulses: Pulses::default(),
             relayed: Vec::new(),
             wakeups: BTreeMap::new(),
             names: Names::default(),
@@ -193,6 +197,7 @@ impl Local {
     }
 
     fn forget_sender(&mut self, sender: EndpointId) {
+        self.pulses.forget_sender(sender);
         for (remote, entry) in &mut self.stand_ins {
             self.kept.remove(*remote, sender.address);
             if remote.vm == sender.vm
@@ -274,6 +279,7 @@ impl Local {
         for parcel in of_dead {
             machine.refused(clock.now_ns(), parcel.number, Failure::Died);
         }
+        self.drop_pulses_of(id, machine, clock);
         if let Some(entry) = self.remove(id, machine, clock) {
             entry.stand_in.died();
         }
@@ -372,6 +378,9 @@ impl Local {
                     *entry.notified.entry(from).or_default() |= bits;
                 }
             }
+            StandInEvent::Pulses { from, pulses } => {
+                self.send_pulses(id, from, &pulses, machine, clock)?;
+            }
             StandInEvent::GivenUp(from) if self.kept.remove(id, from) => {
                 if let Some(entry) = self.stand_ins.get_mut(&id) {
                     entry.stand_in.failed(from, Code::TimedOut);
@@ -424,8 +433,10 @@ impl Local {
             Turn::Later => return self.late.push_back(parcel),
             Turn::Never => return machine.refused(clock.now_ns(), number, Failure::Overload),
         }
-        if kind == CallKind::Wakeup {
-            return self.wake(number, from, to, machine, clock);
+        match kind {
+            CallKind::Wakeup => return self.wake(number, from, to, machine, clock),
+            CallKind::Pulses => return self.queue_pulses(parcel, machine, clock),
+            CallKind::Send | CallKind::Request => {}
         }
         let own_is_higher = self.owners.owner(from).is_some_and(|node| self.own > node);
         let Some(entry) = self.stand_ins.get_mut(&from) else { return };
@@ -456,6 +467,9 @@ impl Local {
         if let Some(at) = self.late.iter().position(|it| it.number == number) {
             self.late.remove(at);
             return machine.withdrawn(clock.now_ns(), number);
+        }
+        if self.withdraw_pulses(number, machine, clock) {
+            return;
         }
         let Some(id) = self.deliveries.remove(&number) else { return };
         let Some(entry) = self.stand_ins.get_mut(&id) else { return };

@@ -33,7 +33,7 @@ from .errors import (
     AnswerLost, BadValue, Busy, CallInterrupted, CallTimedOut, DaemonGone, Deadlock, Died,
     DiedAfter, DiedBefore, Error, Forked, Interrupted, InUse, MoveTimedOut, NoResources, NoSuchPeer,
     NotFound, NotMoved, NotTaken, NotWaiting, OutcomeUnknown, PeerBroke, Refused, TimedOut, TooLong,
-    Unbound, VersionMismatch, WorkerDied, WouldBlock,
+    Unbound, Unreachable, VersionMismatch, WorkerDied, WouldBlock,
 )
 from .pool import Pool, TaskFailed
 
@@ -50,6 +50,6 @@ __all__ = [
     "DiedAfter", "DiedBefore", "Endpoint", "Error", "Forked", "Given", "InUse", "Interrupted",
     "Json", "Message", "MessagePack", "MoveTimedOut", "NoResources", "NoSuchPeer", "Node",
     "NotFound", "NotMoved", "NotTaken", "NotWaiting", "OutcomeUnknown", "PeerBroke", "Pending",
-    "Pool", "Refused", "TaskFailed", "TimedOut", "TooLong", "Unbound", "VersionMismatch", "Vm",
-    "WorkerDied", "WouldBlock", "__version__", "errors",
+    "Pool", "Refused", "TaskFailed", "TimedOut", "TooLong", "Unbound", "Unreachable",
+    "VersionMismatch", "Vm", "WorkerDied", "WouldBlock", "__version__", "errors",
 ]

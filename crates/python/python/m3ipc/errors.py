@@ -2,7 +2,8 @@
 
     Error
      +- NotTaken            the peer took nothing: a repetition is safe
-     |   +- NoSuchPeer, DiedBefore, WouldBlock, Deadlock, Refused, TooLong, NotWaiting
+     |   +- NoSuchPeer, DiedBefore, Unreachable, WouldBlock, Deadlock, Refused, TooLong
+     |   +- NotWaiting
      +- OutcomeUnknown      the request may have been taken, and no answer came
      |   +- DiedAfter, AnswerLost, CallTimedOut, CallInterrupted
      +- Died                a peer ended:  DiedBefore, DiedAfter
@@ -51,6 +52,10 @@ class NoSuchPeer(NotTaken, LookupError):
 
 class DiedBefore(NotTaken, Died):
     """The peer died before it took the message."""
+
+
+class Unreachable(NotTaken, ConnectionError):
+    """The node of the peer cannot be reached, or no daemon made the way to the peer."""
 
 
 class DiedAfter(OutcomeUnknown, Died):
@@ -177,6 +182,9 @@ _OF: dict[tuple[str, int], type[Error]] = {
 
 def _make(op: str, code: int, text: str, peer: int | None) -> Error:
     """The exception for a code in an operation."""
-    error = _OF.get((op, code), _COMMON.get(code, Error))(text)
+    kind = _OF.get((op, code), _COMMON.get(code, Error))
+    if kind is DaemonGone and peer is not None:
+        kind = Unreachable
+    error = kind(text)
     error.code, error.peer = code, peer
     return error

@@ -20,6 +20,9 @@ impl Local {
 
     /// The machine has ended a call.
     pub fn ended(&mut self, call: CallId, outcome: Outcome, machine: &Machine) {
+        if self.end_pulses(call) {
+            return;
+        }
         let Some((id, sender)) = self.calls.remove(&call) else {
             return self.end_wakeup(call, &outcome);
         };

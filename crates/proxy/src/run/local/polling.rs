@@ -128,6 +128,7 @@ impl Local {
         self.end_waits(now, machine, clock);
         self.wanted.begin_step(now);
         self.wanted.due().into_iter().for_each(|id| _ = self.turn(id));
+        let has_room = self.place_pulses(machine, clock);
         for parcel in std::mem::take(&mut self.late) {
             self.deliver(parcel, machine, clock);
         }
@@ -139,7 +140,7 @@ impl Local {
         }
         self.is_silent = pass.is_silent;
         let (is_look, is_whole) = (self.looks.is_due(now), self.looks.begin_whole(now));
-        let (mut found_any, mut needs_looks) = (false, false);
+        let (mut found_any, mut needs_looks) = (has_room, false);
         let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
         for id in ids {
             let Some(entry) = self.stand_ins.get(&id) else { continue };
@@ -172,7 +173,7 @@ impl Local {
             needs_looks |= self.stand_ins.get(&id).is_some_and(Entry::needs_looks);
         }
         found_any |= self.step_copies(machine, clock);
-        let needs_looks = needs_looks || self.copies.any();
+        let needs_looks = needs_looks || self.copies.any() || self.pulses.needs_looks();
         if is_look {
             self.looks.looked(now, needs_looks);
         }
