@@ -9,8 +9,8 @@
 //! | Taken: a request | delivered; abandoned | abandoned | delivered |
 //!
 //! A slot of a link holds one message. So a message waits until the earlier one of its pair is
-//! taken or withdrawn, also across sessions. Pulses wait for the earlier pulses of their pair alone,
-//! and a message waits for the pulses before it. A wakeup waits for nothing.
+//! taken or withdrawn, also across sessions. Pulses wait for the earlier pulses of their pair
+//! alone, and a message waits for the pulses before it. A wakeup waits for nothing.
 
 use m3ipc_abi::Code;
 

@@ -22,6 +22,7 @@ use super::ends::{Parcel, failure_of};
 use super::kept::Kept;
 use super::names::Names;
 use super::network::Clock;
+use super::pulses::Pulses;
 use super::wanted::{Turn, Wanted};
 pub use attention::Pass;
 use attention::{Attention, Looks};
@@ -31,7 +32,6 @@ use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine, NodeId,
     Owners, VmId,
 };
-use pulses::Pulses;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Instant;

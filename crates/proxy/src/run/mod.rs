@@ -26,6 +26,7 @@ mod names;
 mod network;
 mod patience;
 mod probes;
+mod pulses;
 pub mod sandbox;
 mod user;
 mod wanted;

@@ -1,57 +1,13 @@
-//! Pulses that cross nodes.
-//!
-//! The ring of a sender keeps its pulses until the other node has queued them, so a full ring is an
-//! error of its sender as on one node. A call carries all pulses that a look has found. The other
-//! proxy queues them one after another; those for which the receiver has no room wait there. The
-//! machine delivers one call of a pair after another, and no message before the pulses that it
-//! follows. Pulses end with a session, as notifications do.
+//! Pulses between this node and the others: see [`super::super::pulses`].
 
 use super::super::ends::Parcel;
 use super::super::network::Clock;
+use super::super::pulses::{Arrived, Sent, encode};
 use super::Local;
-use m3ipc::{Address, Code, NodeError, PULSES_MAX, Pulse, PulseError};
+use m3ipc::{Address, Code, NodeError, Pulse};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine,
 };
-use std::collections::{BTreeMap, VecDeque};
-
-/// The bytes of a pulse in a call: its code, and its value in little-endian order.
-const PULSE_BYTES: usize = 9;
-
-/// Pulses on their way to other nodes, and from there.
-#[derive(Default)]
-pub struct Pulses {
-    sent: BTreeMap<CallId, Sent>,
-    arrived: Vec<Arrived>,
-}
-
-/// Pulses of a local endpoint that a call carries.
-struct Sent {
-    stand_in: EndpointId,
-    from: Address,
-    pulses: usize,
-}
-
-/// Pulses of a remote endpoint for which the receiver has no room yet.
-struct Arrived {
-    number: DeliveryId,
-    from: EndpointId,
-    to: Address,
-    pulses: VecDeque<Pulse>,
-    is_begun: bool,
-}
-
-impl Pulses {
-    /// Whether any pulses wait for room: nobody rings when there is some.
-    pub fn needs_looks(&self) -> bool {
-        !self.arrived.is_empty()
-    }
-
-    /// A local endpoint has ended.
-    pub fn forget_sender(&mut self, sender: EndpointId) {
-        self.sent.retain(|_, it| (it.stand_in.vm, it.from) != (sender.vm, sender.address));
-    }
-}
 
 impl Local {
     /// Sends pulses of a local endpoint on. Without room they stay in their ring, and the look that
@@ -107,10 +63,10 @@ impl Local {
     /// Pulses of a remote endpoint have arrived.
     pub(super) fn queue_pulses(&mut self, parcel: Parcel, machine: &mut Machine, clock: &Clock) {
         let Parcel { number, from, to, content, .. } = parcel;
-        let Some(pulses) = decode(&content.long) else {
+        let Some(arrived) = Arrived::new(number, from, to, &content.long) else {
             return machine.done(clock.now_ns(), number, Some(Code::Inval));
         };
-        self.pulses.arrived.push(Arrived { number, from, to, pulses, is_begun: false });
+        self.pulses.arrived.push(arrived);
         self.place_pulses(machine, clock);
     }
 
@@ -140,7 +96,7 @@ impl Local {
     ) -> bool {
         let arrived = &mut self.pulses.arrived;
         let Some(at) = arrived.iter().position(|it| it.number == number) else { return false };
-        match arrived.remove(at).is_begun {
+        match arrived.remove(at).is_begun() {
             true => machine.taken(clock.now_ns(), number),
             false => machine.withdrawn(clock.now_ns(), number),
         }
@@ -161,60 +117,5 @@ impl Local {
             }
             stays
         });
-    }
-}
-
-impl Arrived {
-    /// Queues pulses, one after another. `None` if some have no room.
-    fn place(
-        &mut self,
-        mut queue: impl FnMut(Pulse) -> Result<(), PulseError>,
-    ) -> Option<Result<(), Code>> {
-        while let Some(pulse) = self.pulses.front() {
-            match queue(*pulse) {
-                Ok(()) => _ = self.pulses.pop_front(),
-                Err(PulseError::NotQueued(_)) => return None,
-                Err(error) => return Some(Err(error.code())),
-            }
-            self.is_begun = true;
-        }
-        Some(Ok(()))
-    }
-}
-
-fn encode(pulses: &[Pulse]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(pulses.len() * PULSE_BYTES);
-    for pulse in pulses {
-        bytes.push(pulse.code);
-        bytes.extend_from_slice(&pulse.value.to_le_bytes());
-    }
-    bytes
-}
-
-/// The pulses of a call; `None` if it has too many or no whole number of them.
-fn decode(bytes: &[u8]) -> Option<VecDeque<Pulse>> {
-    let (pulses, rest) = bytes.as_chunks::<PULSE_BYTES>();
-    let is_valid = rest.is_empty() && pulses.len() <= PULSES_MAX;
-    is_valid.then(|| {
-        let pulse = |[code, value @ ..]: &[u8; PULSE_BYTES]| Pulse {
-            code: *code,
-            value: u64::from_le_bytes(*value),
-        };
-        pulses.iter().map(pulse).collect()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pulses_come_back_from_their_bytes_and_others_are_refused() {
-        let pulses: Vec<Pulse> =
-            (0..PULSES_MAX as u64).map(|it| Pulse { code: 255, value: u64::MAX - it }).collect();
-        assert_eq!(decode(&encode(&pulses)), Some(VecDeque::from(pulses)));
-        assert_eq!(decode(&[]), Some(VecDeque::new()));
-        assert_eq!(decode(&[0; PULSE_BYTES - 1]), None);
-        assert_eq!(decode(&[0; PULSE_BYTES * (PULSES_MAX + 1)]), None);
     }
 }
