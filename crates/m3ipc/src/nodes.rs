@@ -482,16 +482,28 @@ impl StandIn {
         self.endpoint.notify_set(to, bits)
     }
 
-    /// The first pulses of this sender that were found, so many, have arrived or are lost: it may
-    /// send others in their places.
-    pub fn remove_pulses(&mut self, sender: Address, pulses: usize) {
-        self.endpoint.remove_copied_pulses(sender, pulses);
+    /// The pulses of an event, the earliest of this sender, have arrived or are lost: it may send
+    /// others in their places. Whether a look finds others.
+    pub fn remove_pulses(&mut self, sender: Address, pulses: usize) -> bool {
+        self.endpoint.remove_copied_pulses(&mut self.held, sender, pulses)
     }
 
-    /// The latest pulses of this sender that were found, so many, cannot be sent on yet: the next
-    /// look finds them again.
+    /// Whether pulses of this sender wait for the next look.
+    #[must_use]
+    pub fn has_pulses_of(&self, sender: Address) -> bool {
+        self.endpoint.has_uncopied_pulses(sender)
+    }
+
+    /// Whether so many pulses wait for a local endpoint that it takes no further one.
+    #[must_use]
+    pub fn is_full_of_pulses(&self, to: Address) -> bool {
+        self.endpoint.pending_pulses(to) == crate::PULSES_MAX
+    }
+
+    /// The pulses of an event, the latest of this sender, cannot be sent on yet: the next look finds
+    /// them again.
     pub fn return_pulses(&mut self, sender: Address, pulses: usize) {
-        self.endpoint.uncopy_pulses(sender, pulses);
+        self.endpoint.uncopy_pulses(&mut self.held, sender, pulses);
     }
 
     /// Sends a pulse to a local endpoint in the name of the remote one.

@@ -279,6 +279,11 @@ impl Peer {
         self.link.has_notification() && self.admission.receives_notification()
     }
 
+    /// Whether the peer has sent a pulse that privileges allow and that was not copied.
+    pub(super) fn has_uncopied_pulse(&self) -> bool {
+        self.link.has_uncopied_pulse() && self.admission.receives_notification()
+    }
+
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.
     #[inline(always)]
     pub(super) fn mark_link_ready(&self) {

@@ -74,7 +74,7 @@ impl Endpoint {
     }
 
     /// The number of pulses of this endpoint that wait for an endpoint; 0 without a link with it.
-    /// Those that have reached the node of the endpoint do not count, if that is another one.
+    /// Those that the node of the endpoint has queued do not count, if that is another one.
     ///
     /// ```
     /// # let node = m3ipc::test::node();

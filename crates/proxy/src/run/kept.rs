@@ -19,14 +19,19 @@ impl Kept {
         self.0.push((stand_in, sender, call));
     }
 
-    /// Calls for which there is room now, with their ends.
+    /// Calls for which there is room now, with their ends. Those that must wait still do.
     pub fn retry(
         &mut self,
         machine: &mut Machine,
         now_ns: u64,
+        must_wait: impl Fn(EndpointId, Address) -> bool,
     ) -> Vec<(EndpointId, Address, Result<CallId, CallRefusal>)> {
         let mut called = Vec::new();
         for (stand_in, sender, call) in std::mem::take(&mut self.0) {
+            if must_wait(stand_in, sender) {
+                self.0.push((stand_in, sender, call));
+                continue;
+            }
             // A try that fails copies no payload.
             match machine.may_call(now_ns, &call) {
                 Err(CallRefusal::Full(_) | CallRefusal::Share(_)) => {

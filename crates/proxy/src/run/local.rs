@@ -194,10 +194,10 @@ impl Local {
         }
         self.report_relays(machine, clock);
         self.late.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
+        self.pulses.forget_local(id);
     }
 
     fn forget_sender(&mut self, sender: EndpointId) {
-        self.pulses.forget_sender(sender);
         for (remote, entry) in &mut self.stand_ins {
             self.kept.remove(*remote, sender.address);
             if remote.vm == sender.vm
@@ -290,6 +290,7 @@ impl Local {
         self.end_traffic(id, machine, clock);
         let entry = self.stand_ins.remove(&id)?;
         self.kept.forget(id);
+        self.pulses.forget_stand_in(id);
         self.names.lost(id);
         Some(entry)
     }

@@ -6,6 +6,7 @@
 //! machine delivers one call of a pair after another, and no message before the pulses that it
 //! follows. Pulses end with a session, as notifications do.
 
+use m3ipc::nodes::StandIn;
 use m3ipc::{Address, Code, PULSES_MAX, Pulse, PulseError};
 use m3ipc_fabric::{CallId, DeliveryId, EndpointId};
 use std::collections::{BTreeMap, VecDeque};
@@ -43,8 +44,14 @@ impl Pulses {
     }
 
     /// A local endpoint has ended.
-    pub fn forget_sender(&mut self, sender: EndpointId) {
-        self.sent.retain(|_, it| (it.stand_in.vm, it.from) != (sender.vm, sender.address));
+    pub fn forget_local(&mut self, id: EndpointId) {
+        self.sent.retain(|_, it| (it.stand_in.vm, it.from) != (id.vm, id.address));
+        self.arrived.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
+    }
+
+    /// A stand-in has ended, and with it the rings of what it sent.
+    pub fn forget_stand_in(&mut self, id: EndpointId) {
+        self.sent.retain(|_, it| it.stand_in != id);
     }
 }
 
@@ -60,14 +67,14 @@ impl Arrived {
     }
 
     /// Queues pulses, one after another. `None` if some have no room.
-    pub fn place(
-        &mut self,
-        mut queue: impl FnMut(Pulse) -> Result<(), PulseError>,
-    ) -> Option<Result<(), Code>> {
+    pub fn place(&mut self, stand_in: &mut StandIn) -> Option<Result<(), Code>> {
         while let Some(pulse) = self.pulses.front() {
-            match queue(*pulse) {
+            match stand_in.pulse(self.to, *pulse) {
                 Ok(()) => _ = self.pulses.pop_front(),
-                Err(PulseError::NotQueued(_)) => return None,
+                Err(PulseError::NotQueued(_)) if stand_in.is_full_of_pulses(self.to) => {
+                    return None;
+                }
+                // Also where a daemon that is silent made no link: a notification is lost then, too.
                 Err(error) => return Some(Err(error.code())),
             }
             self.is_begun = true;

@@ -128,19 +128,24 @@ impl Local {
         self.end_waits(now, machine, clock);
         self.wanted.begin_step(now);
         self.wanted.due().into_iter().for_each(|id| _ = self.turn(id));
-        let has_room = self.place_pulses(machine, clock);
         for parcel in std::mem::take(&mut self.late) {
             self.deliver(parcel, machine, clock);
         }
         let mut names = std::mem::take(&mut self.names);
         names.step(self);
         self.names = names;
-        for (id, sender, called) in self.kept.retry(machine, clock.now_ns()) {
+        let stand_ins = &self.stand_ins;
+        // Its sender pulsed before it called.
+        let must_wait = |id: EndpointId, sender| {
+            stand_ins.get(&id).is_some_and(|entry| entry.stand_in.has_pulses_of(sender))
+        };
+        for (id, sender, called) in self.kept.retry(machine, clock.now_ns(), must_wait) {
             self.note_call(id, sender, called);
         }
         self.is_silent = pass.is_silent;
         let (is_look, is_whole) = (self.looks.is_due(now), self.looks.begin_whole(now));
-        let (mut found_any, mut needs_looks) = (has_room, false);
+        let mut found_any = is_look && self.place_pulses(machine, clock);
+        let mut needs_looks = false;
         let ids: Vec<EndpointId> = self.stand_ins.keys().copied().collect();
         for id in ids {
             let Some(entry) = self.stand_ins.get(&id) else { continue };

@@ -8,6 +8,7 @@ use m3ipc::{Address, Code, NodeError, Pulse};
 use m3ipc_fabric::{
     Call, CallId, CallKind, CallRefusal, Content, DeliveryId, EndpointId, Failure, Machine,
 };
+use std::time::Instant;
 
 impl Local {
     /// Sends pulses of a local endpoint on. Without room they stay in their ring, and the look that
@@ -44,7 +45,7 @@ impl Local {
             }
             Err(CallRefusal::Share(_)) => entry.stand_in.return_pulses(from, pulses.len()),
             // They are lost with the node or the endpoint, as notifications are.
-            Err(_) => entry.stand_in.remove_pulses(from, pulses.len()),
+            Err(_) => _ = entry.stand_in.remove_pulses(from, pulses.len()),
         }
         Ok(())
     }
@@ -55,7 +56,9 @@ impl Local {
             return false;
         };
         if let Some(entry) = self.stand_ins.get_mut(&stand_in) {
-            entry.stand_in.remove_pulses(from, pulses);
+            // What has waited behind them has no new mark.
+            let has_left_any = entry.stand_in.remove_pulses(from, pulses);
+            entry.attention.has_rung |= has_left_any && !entry.blocked;
         }
         true
     }
@@ -63,28 +66,39 @@ impl Local {
     /// Pulses of a remote endpoint have arrived.
     pub(super) fn queue_pulses(&mut self, parcel: Parcel, machine: &mut Machine, clock: &Clock) {
         let Parcel { number, from, to, content, .. } = parcel;
-        let Some(arrived) = Arrived::new(number, from, to, &content.long) else {
+        let Some(mut arrived) = Arrived::new(number, from, to, &content.long) else {
             return machine.done(clock.now_ns(), number, Some(Code::Inval));
         };
-        self.pulses.arrived.push(arrived);
-        self.place_pulses(machine, clock);
+        match self.place(&mut arrived) {
+            Some(end) => machine.done(clock.now_ns(), number, end.err()),
+            None => {
+                self.pulses.arrived.push(arrived);
+                self.looks.look_soon(Instant::now());
+            }
+        }
     }
 
-    /// Queues the pulses that have arrived, as far as their receivers have room. Whether a call of
-    /// pulses has ended.
+    fn place(&mut self, arrived: &mut Arrived) -> Option<Result<(), Code>> {
+        match self.stand_ins.get_mut(&arrived.from) {
+            Some(entry) => arrived.place(&mut entry.stand_in),
+            None => Some(Err(Code::NotConn)),
+        }
+    }
+
+    /// Queues the pulses that wait for room, as far as their receivers have some now. Whether a call
+    /// of pulses has ended.
     pub(super) fn place_pulses(&mut self, machine: &mut Machine, clock: &Clock) -> bool {
-        let before = self.pulses.arrived.len();
-        self.pulses.arrived.retain_mut(|arrived| {
-            let to = arrived.to;
-            let end = match self.stand_ins.get_mut(&arrived.from) {
-                Some(entry) => arrived.place(|pulse| entry.stand_in.pulse(to, pulse)),
-                None => Some(Err(Code::NotConn)),
-            };
-            let Some(end) = end else { return true };
-            machine.done(clock.now_ns(), arrived.number, end.err());
-            false
-        });
-        self.pulses.arrived.len() < before
+        let mut has_ended = false;
+        for mut arrived in std::mem::take(&mut self.pulses.arrived) {
+            match self.place(&mut arrived) {
+                Some(end) => {
+                    machine.done(clock.now_ns(), arrived.number, end.err());
+                    has_ended = true;
+                }
+                None => self.pulses.arrived.push(arrived),
+            }
+        }
+        has_ended
     }
 
     /// Takes pulses back that have arrived. `false` if the delivery is another one.
