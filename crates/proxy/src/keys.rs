@@ -11,7 +11,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rcgen::{
@@ -38,12 +38,39 @@ pub enum KeyError {
         source: io::Error,
     },
     /// A file holds no key or certificate.
-    #[error("{path} holds no usable PEM: {cause}; make keys with `m3-proxy keys`")]
+    #[error("{path} holds no usable PEM: {cause}; move it away, and make keys again")]
     Content {
         /// The file.
         path: PathBuf,
         /// The reason.
         cause: String,
+    },
+    /// A file that would be replaced.
+    #[error("{0} is there already; move it away, or name another directory with --dir")]
+    Exists(PathBuf),
+    /// Two nodes with one name.
+    #[error("the node {0} is named twice; give each node a name of its own")]
+    Twice(NodeName),
+    /// One of the two files of the CA.
+    #[error(
+        "{is} is there, and {lacks} is not; bring it here, or name another directory with --dir"
+    )]
+    HalfCa {
+        /// The file that is there.
+        is: PathBuf,
+        /// The file that is missing.
+        lacks: PathBuf,
+    },
+    /// Every user of the machine can read or replace the key.
+    #[error(
+        "{path} has mode {mode:03o}, so every user of this machine has the key; run `chmod 600` on \
+         it, and make new keys if others may have read it"
+    )]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
     },
     /// A name that files of the CA have.
     #[error("no node can be called {CA}: the files of the CA have that name")]
@@ -84,6 +111,10 @@ impl NodeKeys {
         added.map_err(|cause| content(&directory.join("ca.pem"), cause))?;
         let chain = vec![certificate(&format!("{node}.pem"))?];
         let (path, bytes) = pem(&format!("{node}.key"))?;
+        let mode = fs::metadata(&path).map_err(|source| file(&path, source))?.mode();
+        if mode & 0o007 != 0 {
+            return Err(KeyError::Open { path, mode: mode & 0o777 });
+        }
         let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|cause| content(&path, cause))?;
         Ok(Self { roots, chain, key })
     }
@@ -92,11 +123,9 @@ impl NodeKeys {
 /// Makes the keys of these nodes, and the CA if the directory has none; the written files.
 ///
 /// # Errors
-/// A file exists already or cannot be written; nothing is replaced.
+/// A node has a file already, or two have one name: nothing is made. A file cannot be written.
 pub fn make(directory: &Path, nodes: &[NodeName]) -> Result<Vec<PathBuf>, KeyError> {
-    if nodes.iter().any(|node| node.as_str() == CA) {
-        return Err(KeyError::Taken);
-    }
+    check(directory, nodes)?;
     fs::create_dir_all(directory).map_err(|source| file(directory, source))?;
     let mut written = vec![];
     let issuer = issuer(directory, &mut written)?;
@@ -114,6 +143,33 @@ pub fn make(directory: &Path, nodes: &[NodeName]) -> Result<Vec<PathBuf>, KeyErr
         written.push(write_new(path("pem"), 0o644, &certificate.pem())?);
     }
     Ok(written)
+}
+
+/// Whether the keys of these nodes can be made: nothing is replaced, and nothing is half made.
+///
+/// # Errors
+/// As [`make`], before it writes.
+pub fn check(directory: &Path, nodes: &[NodeName]) -> Result<(), KeyError> {
+    for (at, node) in nodes.iter().enumerate() {
+        if node.as_str() == CA {
+            return Err(KeyError::Taken);
+        }
+        if nodes[..at].contains(node) {
+            return Err(KeyError::Twice(node.clone()));
+        }
+        for ending in ["key", "pem"] {
+            let path = directory.join(format!("{node}.{ending}"));
+            if path.exists() {
+                return Err(KeyError::Exists(path));
+            }
+        }
+    }
+    let (certificate, key) = (directory.join("ca.pem"), directory.join("ca.key"));
+    match (certificate.exists(), key.exists()) {
+        (true, false) => Err(KeyError::HalfCa { is: certificate, lacks: key }),
+        (false, true) => Err(KeyError::HalfCa { is: key, lacks: certificate }),
+        _ => Ok(()),
+    }
 }
 
 /// The CA of a directory; a new one if it has none.

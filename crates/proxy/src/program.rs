@@ -137,5 +137,8 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn run_with(config: &std::path::Path) -> Done {
     let ended = Config::read(config).map_err(Into::into).and_then(|it| run::run(&it));
-    ended.map(|()| ExitCode::SUCCESS).map_err(Failed::new)
+    ended.map(|()| ExitCode::SUCCESS).map_err(|error| match error {
+        run::RunError::Present { .. } => Failed::busy(error),
+        other => Failed::new(other),
+    })
 }

@@ -1,10 +1,12 @@
 //! `m3-proxy` from the shell: keys, join, ls, leave, and the demonstration.
 
 use m3ipc_proxy::status::{State, Status};
-use m3ipc_test_fixture::{program, until, watchdog};
+use m3ipc_test_fixture::{USERS, program, until, watchdog};
 use m3ipc_test_nodes::free_ports;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -85,8 +87,12 @@ fn two_nodes_join_see_each_other_and_leave() {
         let config = format!("m3-keys/{name}.toml");
         let said = place.good(&["join", "--config", &config]);
         assert!(said.contains("VM 3 (shop) runs") && said.contains("has joined"), "{said}");
-        let again = place.run(&["join", "--config", &config]);
-        assert!(again.status.code() == BUSY && error(&again).contains("m3 node leave"));
+        for verb in ["join", "run"] {
+            let again = place.run(&[verb, "--config", &config]);
+            assert!(again.status.code() == BUSY && error(&again).contains("m3 node leave"));
+            // The first one keeps its socket.
+            place.good(&["ls", "--runtime-dir", name]);
+        }
         directories.push(place.0.join(name).to_string_lossy().into_owned());
     }
     let status = |directory: &str| -> Status {
@@ -133,6 +139,49 @@ fn two_nodes_join_see_each_other_and_leave() {
     place.good(&["leave", "--runtime-dir", &directories[0]]);
 }
 
+/// The words of the page of two nodes: two proxies in the foreground, in one directory.
+#[test]
+fn proxies_in_the_foreground_take_relative_paths() {
+    watchdog(120);
+    let place = Place::new("relative");
+    let [a, b] = free_ports();
+    place.good(&["keys", "alpha", "beta"]);
+    let registry = format!(
+        "cluster = \"lab\"\n\
+         [[node]]\nid = 1\nname = \"alpha\"\naddress = \"127.0.0.1:{a}\"\n\
+         [[node]]\nid = 2\nname = \"beta\"\naddress = \"127.0.0.1:{b}\"\n\
+         [[vm]]\nid = 3\nname = \"shop\"\n\
+         slots = {{ alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 185]] }}\n"
+    );
+    let write = |name: &str, text: &str| {
+        std::fs::write(place.0.join(name), text).expect("a test may write there");
+    };
+    write("nodes.toml", &registry);
+    let mut proxies = ["alpha", "beta"].map(|name| {
+        let text = format!(
+            "node = \"{name}\"\nregistry = \"nodes.toml\"\nkeys = \"m3-keys\"\n\
+             runtime_dir = \"{name}\"\n"
+        );
+        let file = format!("{name}.toml");
+        write(&file, &text);
+        place.command(&["run", "--config", &file]).spawn().expect("the program starts")
+    });
+    let [mut alpha, mut beta] = ["alpha", "beta"].map(|name| {
+        let runtime = place.0.join(name);
+        until("the daemon runs", || m3ipc::Node::find(&runtime).is_ok());
+        m3ipc::Node::find(&runtime).expect("it runs")
+    });
+    let shop = m3ipc::VmConfig::new("shop").id(3);
+    let _vm = alpha.vm_init(&shop).expect("the id is free");
+    let server = beta.vm_init(&shop).map(|vm| vm.bind(10)).expect("the id is free");
+    let _server = server.expect("the slot is of beta");
+    until("the stand-in is there", || alpha.endpoint(3, 10).is_ok_and(|it| it.is_some()));
+    for proxy in &mut proxies {
+        proxy.kill().expect("a child");
+        proxy.wait().expect("a child");
+    }
+}
+
 #[test]
 fn a_proxy_that_cannot_start_says_why() {
     watchdog(60);
@@ -150,6 +199,23 @@ fn a_proxy_that_cannot_start_says_why() {
     // The same files a second time: nothing is replaced.
     let again = place.run(&["keys", &format!("alpha={at}")]);
     assert!(again.status.code() == SYSTEM && error(&again).contains("alpha.key"));
+    assert!(error(&refused).contains("m3 down"), "the daemon runs on: {}", error(&refused));
+    let key = place.0.join("m3-keys/alpha.key");
+    let with_mode = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(&key, with_mode(0o644)).expect("a test may");
+    let open = place.run(&["join", "--config", "m3-keys/alpha.toml"]);
+    assert!(open.status.code() == SYSTEM && error(&open).contains("chmod 600"), "{}", error(&open));
+    // Nothing is half made.
+    std::fs::remove_file(&key).expect("a test may");
+    for nodes in [&["alpha"][..], &["beta", "alpha"], &["beta", "beta"], &["beta=127.0.0.1:1"]] {
+        let half = place.run(&[&["keys"], nodes].concat());
+        assert!(half.status.code() == SYSTEM && !key.exists(), "{nodes:?}: {}", error(&half));
+        assert!(!place.0.join("m3-keys/beta.key").exists(), "{nodes:?}");
+    }
+    place.good(&["keys", "beta"]);
+    std::fs::remove_file(place.0.join("m3-keys/ca.key")).expect("a test may");
+    let lacks = place.run(&["keys", "gamma"]);
+    assert!(lacks.status.code() == SYSTEM && error(&lacks).contains("ca.key"), "{}", error(&lacks));
     let mixed = place.run(&["keys", "--dir", "other", "a=127.0.0.1:1", "b"]);
     assert!(mixed.status.code() == SYSTEM && !place.0.join("other").exists());
 }
@@ -165,6 +231,34 @@ fn the_demonstration_shows_a_death_and_a_return_and_leaves_nothing() {
         }
         assert!(place.names().is_empty(), "{:?}", place.names());
     }
+}
+
+#[test]
+fn the_demonstration_runs_for_an_ordinary_user() {
+    watchdog(120);
+    if m3ipc_sys::user_id() != 0 {
+        println!("SKIP the_demonstration_runs_for_an_ordinary_user: the other test is of one");
+        return;
+    }
+    let place = Place::new("user");
+    // The user may not read where the programs were built.
+    let programs = ["m3-tests-proxy", "m3-tests-daemon"].map(|name| {
+        let copy = place.0.join(name);
+        std::fs::copy(program(name), &copy).expect("a test may write there");
+        copy
+    });
+    let files = place.0.join("files");
+    std::fs::create_dir(&files).expect("a test may write there");
+    chown(&files, Some(USERS[0]), Some(USERS[0])).expect("root may");
+    let mut command = Command::new(&programs[0]);
+    command.args(["demo", "--calls", "20"]).current_dir(&files).stdin(Stdio::null());
+    command.env("TMPDIR", &files).env("M3_DAEMON", &programs[1]);
+    command.env("M3_TESTS_OWNER", std::process::id().to_string());
+    let shown = command.uid(USERS[0]).gid(USERS[0]).output().expect("the program starts");
+    let said = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success(), "{said}{}", error(&shown));
+    assert!(said.contains("the call returned after"), "{said}");
+    assert_eq!(std::fs::read_dir(&files).expect("it is there").count(), 0);
 }
 
 #[test]

@@ -55,6 +55,28 @@ pub fn run(args: &Keys) -> Done {
              nodes their addresses, or none",
         ));
     }
+    for (at, (_, address)) in addressed.iter().enumerate() {
+        if addressed[..at].iter().any(|(_, other)| other == address) {
+            return Err(Failed::new(format!(
+                "two nodes have the address {address}; give each node one of its own"
+            )));
+        }
+    }
+    // All or nothing.
+    keys::check(&args.dir, &names).map_err(Failed::new)?;
+    if !addressed.is_empty() {
+        let configurations = names.iter().map(|name| format!("{name}.toml"));
+        for name in configurations.chain([REGISTRY.to_owned()]) {
+            let path = args.dir.join(name);
+            if path.exists() {
+                return Err(Failed::new(format!(
+                    "{} is there already; a further node takes `keys NAME` without its address, \
+                     and an entry in {REGISTRY}; for new files name another directory with --dir",
+                    path.display()
+                )));
+            }
+        }
+    }
     let mut written = keys::make(&args.dir, &names).map_err(Failed::new)?;
     if !addressed.is_empty() {
         written.extend(configure(&args.dir, &args.cluster, &addressed).map_err(Failed::new)?);

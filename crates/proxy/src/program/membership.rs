@@ -59,6 +59,9 @@ fn directory(named: Option<&PathBuf>) -> PathBuf {
 /// Starts daemon, VMs and proxy.
 pub fn join(args: &Join) -> Done {
     let config = Config::read(&args.config).map_err(Failed::new)?;
+    if !config.without_security {
+        config.read_keys().map_err(Failed::new)?;
+    }
     let directory = &config.runtime_directory;
     if let Ok(Asked { status, pid, .. }) = status::ask(directory) {
         return Err(Failed::busy(format!(
@@ -71,15 +74,35 @@ pub fn join(args: &Join) -> Done {
     if !args.no_vms {
         for vm in config.registry.vms.iter().filter(|vm| vm.nodes.contains(&config.own.id)) {
             let wanted = VmConfig::new(&vm.name).id(i32::from(vm.id));
-            let runs = node.vm(i32::from(vm.id)).is_ok_and(|it| it.name() == vm.name);
-            if !runs {
-                node.vm_init(&wanted).map_err(Failed::new)?;
-                println!("VM {} ({}) runs", vm.id, vm.name);
+            match node.vm(i32::from(vm.id)) {
+                Ok(running) if running.name() == vm.name => {}
+                Ok(other) => {
+                    return Err(Failed::new(format!(
+                        "the registry gives the id {} to VM {}, and VM {} has it here; end that \
+                         one with `m3 vm end {}`, or change the registry",
+                        vm.id,
+                        vm.name,
+                        other.name(),
+                        other.name()
+                    )));
+                }
+                Err(_) => {
+                    node.vm_init(&wanted).map_err(Failed::new)?;
+                    println!("VM {} ({}) runs", vm.id, vm.name);
+                }
             }
         }
     }
-    let mut proxy = start(&args.config, directory)?;
-    let asked = await_status(directory, &mut proxy)?;
+    let asked = start(&args.config, directory)
+        .and_then(|mut proxy| await_status(directory, &mut proxy))
+        .map_err(|failed| Failed {
+            text: format!(
+                "{}; the daemon and its VMs run on: `m3 down --runtime-dir {}` ends them",
+                failed.text,
+                directory.display()
+            ),
+            ..failed
+        })?;
     println!("node {} has joined: proxy {}", config.name, asked.pid);
     println!("{}", table::text(&asked.status));
     Ok(ExitCode::SUCCESS)

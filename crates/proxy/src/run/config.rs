@@ -67,8 +67,12 @@ pub enum ConfigError {
     #[error(transparent)]
     Feed(#[from] FeedError),
     /// The keys cannot be read.
-    #[error("{0}; make keys with `m3-proxy keys`")]
-    Keys(#[from] KeyError),
+    #[error("{cause}{}", remedy_of_keys(cause))]
+    Keys {
+        /// The reason.
+        #[from]
+        cause: KeyError,
+    },
     /// The number of the last start cannot be kept.
     #[error(
         "{path}: {source}; the proxy counts its starts there: give its user the right to write in \
@@ -81,7 +85,10 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// Certificate and key do not belong together.
-    #[error("the keys of node {node} in {path} do not belong together: {cause}")]
+    #[error(
+        "the keys of node {node} in {path} do not belong together: {cause}; move both files away, \
+         and make keys again with `m3 node keys`"
+    )]
     KeyPair {
         /// The node.
         node: NodeName,
@@ -90,6 +97,16 @@ pub enum ConfigError {
         /// The reason.
         cause: rustls::Error,
     },
+}
+
+fn remedy_of_keys(error: &KeyError) -> &'static str {
+    match error {
+        KeyError::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            "; run the proxy as the owner of its keys, or as root with `user` in the configuration"
+        }
+        KeyError::File { .. } => "; make keys with `m3 node keys`",
+        _ => "",
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -171,9 +188,15 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], which names the file and the remedy.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        // The sandbox does not tell the working directory.
+        let absolute = |path: &Path| {
+            std::path::absolute(path)
+                .map_err(|source| ConfigError::File { path: path.into(), source })
+        };
         let raw: RawConfig = toml::from_str(&read(path)?)
             .map_err(|cause| ConfigError::Syntax { path: path.into(), cause })?;
-        let base = path.parent().unwrap_or(Path::new(""));
+        let path = &absolute(path)?;
+        let base = path.parent().unwrap_or(Path::new("/"));
         let name = |name: &str, path: &Path| {
             NodeName::new(name).map_err(|cause| ConfigError::Name { path: path.into(), cause })
         };
@@ -200,11 +223,12 @@ impl Config {
         let own = own.ok_or(ConfigError::Absent { node: own_name.clone(), path: registry_path })?;
         let runtime_directory =
             raw.runtime_dir.map_or_else(m3ipc::runtime::directory, |path| base.join(path));
+        let runtime_directory = absolute(&runtime_directory)?;
         let keys = base.join(&raw.keys);
         // systemd names the directory of a service.
         let state = raw.state.map(|path| base.join(path));
         let state = state.or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
-        let state = state.unwrap_or_else(|| base.to_owned());
+        let state = absolute(&state.unwrap_or_else(|| base.to_owned()))?;
         let (name, user, confinement) = (own_name, raw.user, raw.sandbox);
         Ok(Self {
             name,

@@ -34,7 +34,7 @@ mod wanted;
 pub use config::{Config, ConfigError, Confinement};
 pub use feed::FeedError;
 
-use crate::status::StatusSocket;
+use crate::status::{self, Asked, StatusSocket};
 use crate::transport::plain::Plain;
 use crate::transport::tls::Tls;
 use crate::transport::{Limits, Listener, Transport};
@@ -75,11 +75,21 @@ pub enum RunError {
         /// The reason.
         cause: NodeError,
     },
-    /// The address cannot be used.
+    /// Another proxy serves the node.
     #[error(
-        "cannot listen at {address}: {cause}; end the program that has it, or change the address \
-         of the node in the registry"
+        "the proxy of node {node} (pid {pid}) serves {directory} already; end it with `m3 node \
+         leave`"
     )]
+    Present {
+        /// The node that it serves.
+        node: String,
+        /// Its process id.
+        pid: i32,
+        /// The runtime directory.
+        directory: std::path::PathBuf,
+    },
+    /// The address cannot be used.
+    #[error("cannot listen at {address}: {cause}; {}", remedy_of_listening(cause))]
     Listen {
         /// The address.
         address: std::net::SocketAddr,
@@ -94,12 +104,25 @@ pub enum RunError {
     Poll(rustix::io::Errno),
 }
 
+fn remedy_of_listening(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have that address: change that of the node in the registry"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 are for root: take another one in the registry"
+        }
+        _ => "end the program that has it, or change the address of the node in the registry",
+    }
+}
+
 /// Runs the proxy of a node, until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// [`RunError`]: nothing was begun, or the system refuses.
 pub fn run(config: &Config) -> Result<(), RunError> {
     let interrupt = Interrupt::begin().map_err(RunError::Poll)?;
+    await_predecessor(config)?;
     let transport = transport(config)?;
     raise_descriptor_limit();
     keep_heap();
@@ -140,6 +163,19 @@ fn transport(config: &Config) -> Result<Box<dyn Fn() -> Box<dyn Transport>>, Run
         ConfigError::KeyPair { node: config.name.clone(), path: config.keys.clone(), cause }
     })?;
     Ok(Box::new(move || Box::new(tls.clone())))
+}
+
+/// Waits for the end of a proxy that was told to end. The socket of one that goes on stays its own.
+fn await_predecessor(config: &Config) -> Result<(), RunError> {
+    let until = Instant::now() + PREDECESSOR;
+    while let Ok(Asked { status, pid, .. }) = status::ask(&config.runtime_directory) {
+        if Instant::now() >= until {
+            let directory = config.runtime_directory.clone();
+            return Err(RunError::Present { node: status.node, pid, directory });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 /// Listens at the address of the own node. A predecessor that was killed may still have it.

@@ -82,6 +82,7 @@ const COMMON: &[i64] = &[
     libc::SYS_getresgid,
     libc::SYS_getgid,
     libc::SYS_getegid,
+    libc::SYS_capget,
     libc::SYS_getrandom,
     libc::SYS_uname,
     libc::SYS_pidfd_open,
