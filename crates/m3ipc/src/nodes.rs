@@ -500,8 +500,8 @@ impl StandIn {
         self.endpoint.pending_pulses(to) == crate::PULSES_MAX
     }
 
-    /// The pulses of an event, the latest of this sender, cannot be sent on yet: the next look finds
-    /// them again.
+    /// The pulses of an event, the latest of this sender, cannot be sent on yet: the next look
+    /// finds them again.
     pub fn return_pulses(&mut self, sender: Address, pulses: usize) {
         self.endpoint.uncopy_pulses(&mut self.held, sender, pulses);
     }

@@ -74,7 +74,7 @@ impl Arrived {
                 Err(PulseError::NotQueued(_)) if stand_in.is_full_of_pulses(self.to) => {
                     return None;
                 }
-                // Also where a daemon that is silent made no link: a notification is lost then, too.
+                // Also where a silent daemon made no link: a notification is lost then, too.
                 Err(error) => return Some(Err(error.code())),
             }
             self.is_begun = true;

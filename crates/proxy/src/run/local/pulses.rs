@@ -85,8 +85,8 @@ impl Local {
         }
     }
 
-    /// Queues the pulses that wait for room, as far as their receivers have some now. Whether a call
-    /// of pulses has ended.
+    /// Queues the pulses that wait for room, as far as their receivers have some now. Whether a
+    /// call of pulses has ended.
     pub(super) fn place_pulses(&mut self, machine: &mut Machine, clock: &Clock) -> bool {
         let mut has_ended = false;
         for mut arrived in std::mem::take(&mut self.pulses.arrived) {
