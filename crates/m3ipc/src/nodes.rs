@@ -13,7 +13,7 @@ use crate::control::{Control, IfAbsent, RequestLimit};
 pub use crate::endpoint::COPIED_MAX_BYTES;
 use crate::endpoint::Pulse;
 use crate::endpoint::{self, Beside, Copied, Endpoint, Found, HeldMessages, StandInLook};
-use crate::error::{Fail, NameError, NodeError, NotifyError, PulseError};
+use crate::error::{Fail, NameError, NodeError, NotifyError};
 use m3ipc_abi::{Address, Code, Message};
 pub use m3ipc_wire::{BackedSlot, ForeignRange, NodesEvent, OtherNode, OtherSlots, SlotPlace};
 use m3ipc_wire::{DaemonEvent, NodesRequest, Request};
@@ -494,25 +494,19 @@ impl StandIn {
         self.endpoint.has_uncopied_pulses(sender)
     }
 
-    /// Whether so many pulses wait for a local endpoint that it takes no further one.
-    #[must_use]
-    pub fn is_full_of_pulses(&self, to: Address) -> bool {
-        self.endpoint.pending_pulses(to) == crate::PULSES_MAX
-    }
-
     /// The pulses of an event, the latest of this sender, cannot be sent on yet: the next look
     /// finds them again.
     pub fn return_pulses(&mut self, sender: Address, pulses: usize) {
         self.endpoint.uncopy_pulses(&mut self.held, sender, pulses);
     }
 
-    /// Sends a pulse to a local endpoint in the name of the remote one.
+    /// Sends a pulse to a local endpoint in the name of the remote one. `false` if too many wait
+    /// there, or while the daemon makes the link: try again.
     ///
     /// # Errors
-    /// [`PulseError::NotQueued`] if too many wait there. The receiver is dead, or privileges deny
-    /// it.
-    pub fn pulse(&mut self, to: Address, pulse: Pulse) -> Result<(), PulseError> {
-        self.endpoint.pulse(to, pulse)
+    /// The receiver is dead, or privileges deny it.
+    pub fn pulse(&mut self, to: Address, pulse: Pulse) -> Result<bool, Code> {
+        self.endpoint.send_pulse_soon(to, pulse).map_err(|fail| fail.code)
     }
 
     /// Ends the stand-in, whose remote endpoint has died. A drop says that its node cannot be

@@ -27,10 +27,10 @@ fn pulse(value: u64) -> Pulse {
     Pulse { code: value.to_le_bytes()[0], value: value << 32 | value }
 }
 
-/// Sends the pulse as soon as there is room.
-fn send(client: &mut Endpoint, value: u64) {
+/// Sends the pulse as soon as there is room, and the daemon has made the link.
+fn send(sender: &mut Endpoint, to: Address, value: u64) {
     loop {
-        match client.pulse(SERVER_ADDRESS, pulse(value)) {
+        match sender.pulse(to, pulse(value)) {
             Ok(()) => return,
             Err(PulseError::NotQueued(_)) => std::thread::yield_now(),
             Err(error) => panic!("pulse {value}: {error}"),
@@ -83,7 +83,7 @@ fn a_message_comes_after_the_pulses_before_it() {
     for pulses in [1, PULSES_MAX as u64, 40] {
         let sending = std::thread::spawn(move || {
             for value in 0..pulses {
-                send(&mut client, value);
+                send(&mut client, SERVER_ADDRESS, value);
             }
             client.send(SERVER_ADDRESS, &Message::new(LAST)).expect("the server receives");
             client
@@ -115,18 +115,18 @@ fn a_pulse_wakes_a_receiver_and_passes_a_message_that_waits() {
         let found = node.endpoint(VM, SERVER).expect("the node answers");
         found.is_some_and(|found| found.wait.verb == "receive" && found.wait.for_ns > 0)
     });
-    client.pulse(SERVER_ADDRESS, pulse(1)).expect("there is room");
+    send(&mut client, SERVER_ADDRESS, 1);
     let (mut server, found) = receiving.join().expect("no panic");
     assert_eq!(found, pulse(1));
     // As on one node: the pulse is no part of the message before it.
     let pending = client.begin_request(SERVER_ADDRESS, &Message::new(LAST)).expect("it lives");
-    client.pulse(SERVER_ADDRESS, pulse(2)).expect("there is room");
+    send(&mut client, SERVER_ADDRESS, 2);
     until("the pulse has left", || client.pending_pulses(SERVER_ADDRESS) == 0);
     assert_eq!(receive(&mut server), pulse(2));
     let request = server.receive_timeout(Source::Any, LIMIT).expect("the request");
     assert_eq!(request.m_type, LAST);
     // And from the server to its client.
-    server.pulse(CLIENT_ADDRESS, pulse(3)).expect("there is room");
+    send(&mut server, CLIENT_ADDRESS, 3);
     server.reply(CLIENT_ADDRESS, &Message::new(0)).expect("the client waits");
     drop(pending);
     assert_eq!(receive(&mut client), pulse(3));

@@ -4,6 +4,7 @@
 //! no further look, and a privilege to notify is a privilege to send pulses.
 
 use super::Endpoint;
+use super::daemon_limit::NO_WAIT_NS;
 use super::received::{Pulse, ReceivedKind};
 use super::stamps::Moment;
 use crate::error::{Fail, PulseError};
@@ -52,25 +53,43 @@ impl Endpoint {
         sent
     }
 
-    fn send_pulse(&mut self, to: Address, Pulse { code, value }: Pulse) -> Result<(), Fail> {
+    fn send_pulse(&mut self, to: Address, pulse: Pulse) -> Result<(), Fail> {
         self.enter(Verb::Notify)?;
         let index = self.contact(to, Timeout::NoWait.deadline())?;
+        if self.queue_pulse(index, pulse)? { Ok(()) } else { Err(Code::Again.into()) }
+    }
+
+    /// Sends a pulse as soon as there is a link and room: `false` until then. A first contact gives
+    /// a running daemon 0.1 s, once.
+    pub(crate) fn send_pulse_soon(&mut self, to: Address, pulse: Pulse) -> Result<bool, Fail> {
+        self.enter(Verb::Notify)?;
+        match self.contact_soon(to, NO_WAIT_NS)? {
+            Some(index) => self.queue_pulse(index, pulse),
+            None => Ok(false),
+        }
+    }
+
+    /// Queues a pulse; `false` if too many wait.
+    fn queue_pulse(&mut self, index: u32, Pulse { code, value }: Pulse) -> Result<bool, Fail> {
         let peer = self.peers.get(index);
         peer.check(Code::DstDied)?;
         peer.admission().allow_notification()?;
         let mut receiver = self.conversation(index);
         receiver.trace().stamp(Moment::Ready);
-        receiver.try_publish(|receiver| {
+        let is_queued = receiver.publish(|receiver| {
             if !receiver.link().send_pulse(code, value) {
-                return Err(Fail::from(Code::Again));
+                return (false, EndsWait::None);
             }
             receiver.trace().stamp(Moment::Published);
-            Ok(((), EndsWait::Receive))
-        })?;
+            (true, EndsWait::Receive)
+        });
+        if !is_queued {
+            return Ok(false);
+        }
         receiver.trace_gave_unnumbered(TraceWhat::Notify, 0);
         self.ring_again();
         self.session.page().count(Counter::Notified);
-        Ok(())
+        Ok(true)
     }
 
     /// The number of pulses of this endpoint that wait for an endpoint; 0 without a link with it.

@@ -7,7 +7,7 @@
 //! follows. Pulses end with a session, as notifications do.
 
 use m3ipc::nodes::StandIn;
-use m3ipc::{Address, Code, PULSES_MAX, Pulse, PulseError};
+use m3ipc::{Address, Code, PULSES_MAX, Pulse};
 use m3ipc_fabric::{CallId, DeliveryId, EndpointId};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,16 +66,13 @@ impl Arrived {
         self.is_begun
     }
 
-    /// Queues pulses, one after another. `None` if some have no room.
+    /// Queues pulses, one after another. `None` if some wait: for room, or for the link.
     pub fn place(&mut self, stand_in: &mut StandIn) -> Option<Result<(), Code>> {
         while let Some(pulse) = self.pulses.front() {
             match stand_in.pulse(self.to, *pulse) {
-                Ok(()) => _ = self.pulses.pop_front(),
-                Err(PulseError::NotQueued(_)) if stand_in.is_full_of_pulses(self.to) => {
-                    return None;
-                }
-                // Also where a silent daemon made no link: a notification is lost then, too.
-                Err(error) => return Some(Err(error.code())),
+                Ok(true) => _ = self.pulses.pop_front(),
+                Ok(false) => return None,
+                Err(code) => return Some(Err(code)),
             }
             self.is_begun = true;
         }
