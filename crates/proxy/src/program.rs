@@ -136,6 +136,8 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn run_with(config: &std::path::Path) -> Done {
-    let ended = Config::read(config).map_err(Into::into).and_then(|it| run::run(&it));
+    // The sandbox opens no relative path, and the runtime directory may begin at that of the file.
+    let config = std::path::absolute(config).map_err(Failed::new)?;
+    let ended = Config::read(&config).map_err(Into::into).and_then(|it| run::run(&it));
     ended.map(|()| ExitCode::SUCCESS).map_err(Failed::new)
 }

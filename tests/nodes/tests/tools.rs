@@ -6,7 +6,7 @@ use m3ipc_test_nodes::free_ports;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// The exit codes of the program.
 const BUSY: Option<i32> = Some(3);
@@ -131,6 +131,57 @@ fn two_nodes_join_see_each_other_and_leave() {
     next.wait().expect("a child");
     waits();
     place.good(&["leave", "--runtime-dir", &directories[0]]);
+}
+
+/// Children that end with the test.
+struct Children(Vec<Child>);
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn proxies_in_the_foreground_take_relative_paths() {
+    watchdog(60);
+    let place = Place::new("relative");
+    let [a, b] = free_ports();
+    let (alpha, beta) = (format!("alpha=127.0.0.1:{a}"), format!("beta=127.0.0.1:{b}"));
+    place.good(&["keys", "--dir", ".", &alpha, &beta]);
+    place.good(&["share", "shop", "--nodes", "alpha,beta", "--registry", "nodes.toml"]);
+    let mut proxies = Children(vec![]);
+    let mut vms = vec![];
+    for name in ["alpha", "beta"] {
+        let file = place.0.join(format!("{name}.toml"));
+        let text = std::fs::read_to_string(&file).expect("keys made it");
+        std::fs::write(&file, format!("{text}runtime_dir = \"{name}\"\n")).expect("own files");
+        let mut daemon = Command::new(program("m3-tests-daemon"));
+        daemon.arg("--runtime-dir").arg(place.0.join(name));
+        proxies.0.push(daemon.stderr(Stdio::null()).spawn().expect("the program starts"));
+        let config = format!("{name}.toml");
+        let mut node = None;
+        until("the daemon serves", || {
+            node = m3ipc::Node::find(&place.0.join(name)).ok();
+            node.is_some()
+        });
+        let mut node = node.expect("it was found just now");
+        vms.push(node.vm_init(&m3ipc::VmConfig::new("shop").id(0)).expect("a fresh VM"));
+        let mut proxy = place.command(&["run", "--config", &config]);
+        proxies.0.push(proxy.stderr(Stdio::null()).spawn().expect("the program starts"));
+    }
+    until("both proxies count their starts", || {
+        ["alpha.lives", "beta.lives"].iter().all(|it| place.0.join(it).exists())
+    });
+    let server = vms[1].bind_any().expect("a free slot of beta");
+    let at_alpha = place.0.join("alpha");
+    until("alpha has a stand-in", || {
+        let listed = m3ipc::Node::find(&at_alpha).and_then(|mut it| it.endpoints(0));
+        listed.is_ok_and(|all| all.iter().any(|it| it.address == server.address().0))
+    });
 }
 
 #[test]
