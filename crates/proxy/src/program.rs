@@ -56,8 +56,9 @@ enum CommandLine {
     Leave(membership::Leave),
     /// List the other nodes: state, round trip, traffic, incarnation
     ///
-    /// The round trip is that of the connection, as the kernel has smoothed it. Packets and bytes
-    /// count messages, answers, acknowledgements and heartbeats, without TLS and TCP.
+    /// The round trip is the kernel's smoothed one of the TCP connection. It counts the time that
+    /// the other side delays acknowledgements, some milliseconds; a call is far faster. Packets and
+    /// bytes count messages, answers, acknowledgements and heartbeats, without TLS and TCP.
     ///
     /// Example: m3 node ls --json
     Ls(membership::Ls),
@@ -108,7 +109,7 @@ The registry:
   [[vm]]
   id = 3                        # the id of the VM on all nodes
   name = \"shop\"
-  slots = { alpha = [[-35, 9], [100, 999]], beta = [[10, 28], [1000, 1999]] }
+  slots = { alpha = [[-35, 9], [29, 124]], beta = [[10, 28], [125, 220]] }
 
 Each slot of the VM belongs to one node. See m3-proxy(1).";
 
