@@ -112,11 +112,11 @@ codes! {
     Align = -347, "ALIGN", "bad alignment";
     WokenUp = -348, "WOKENUP", "woken by wakeup";
     PeerBroke = -500, "PEERBROKE", "the peer broke the link's rules; the link is poisoned";
-    Unknown = -501, "UNKNOWN", "the outcome cannot be known";
+    Unknown = -501, "UNKNOWN", "the outcome is unknown: a node or daemon is lost or silent";
     Version = -502, "VERSION", "node daemon and library do not match";
     NoPayload = -503, "NOPAYLOAD", "the payload of a message could not be handed over";
     Orphaned = -504, "ORPHANED", "the daemon of the area was killed";
-    AnswerLost = -505, "ANSWERLOST", "the request was taken; the payload of its answer is lost";
+    AnswerLost = -505, "ANSWERLOST", "the request was taken; the other node or its answer is lost";
 }
 
 impl Code {

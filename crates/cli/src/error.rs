@@ -231,7 +231,8 @@ from_peer_errors!(
     SendRecError,
     UnbindError,
     WaitError,
-    WakeupError
+    WakeupError,
+    WatchError
 );
 
 impl From<m3ipc::GrantError> for CliError {

@@ -133,6 +133,16 @@ pub fn address(
         (Some(found), _) => Ok(Address(found.address)),
         (None, Some(timeout)) => Ok(own.wait_bind(Address(number), timeout)?),
         (None, None) if (-vm.info().tasks..vm.info().procs).contains(&number) => {
+            // The daemon knows whether the slot belongs to a node that cannot be reached.
+            match own.watch(Address(number)) {
+                // It was bound just now.
+                Ok(()) => {
+                    own.unwatch(Address(number));
+                    return Ok(Address(number));
+                }
+                Err(error) if error.code() == Code::NotConn => return Err(error.into()),
+                Err(_) => {}
+            }
             let (code, name) = (Code::DeadSrcDst, vm.name());
             let what = format!("no endpoint of VM {name:?} is bound in slot {number}");
             Err(CliError::code(code, format!("{what}{}", in_brackets(code))).advice(format!(

@@ -5,6 +5,7 @@ mod fixture;
 
 use fixture::{Fixture, is_root};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
 
 const STRANGER: u32 = 65_311;
 
@@ -51,6 +52,26 @@ fn commands_neither_use_nor_start_a_daemon_in_a_directory_of_another_user() {
     }
     // Nothing was made in it.
     std::fs::remove_dir(fixture.directory()).unwrap();
+}
+
+#[test]
+fn a_node_of_another_user_is_named_with_its_user() {
+    if !is_root("a node of root") {
+        return;
+    }
+    let fixture = Fixture::with_vm("shop");
+    std::fs::set_permissions(fixture.directory(), PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(fixture.base(), PermissionsExt::from_mode(0o755)).unwrap();
+    // The stranger may not enter the directory of the build.
+    let program = fixture.base().join("m3");
+    std::fs::copy(env!("CARGO_BIN_EXE_m3"), &program).unwrap();
+    let mut command = std::process::Command::new(program);
+    command.args(["ps", "--runtime-dir"]).arg(fixture.directory()).env_remove("M3_DAEMON");
+    let output = command.uid(STRANGER).gid(STRANGER).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    for part in ["belongs to user 0", "user 65311", "-335", "or as root"] {
+        assert!(!output.status.success() && said.contains(part), "{part}: {said}");
+    }
 }
 
 #[test]

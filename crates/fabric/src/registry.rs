@@ -72,13 +72,23 @@ pub enum RegistryError {
         /// The last id.
         last: i64,
     },
-    /// Two entries share an id, a name or an address.
-    #[error("two entries have the {what} {value}; give each its own")]
+    /// Two entries share an id or an address.
+    #[error("two {entries} have the {what} {value}; give each its own")]
     Twice {
+        /// The kind of the entries.
+        entries: &'static str,
         /// What they share.
         what: &'static str,
         /// The value.
         value: String,
+    },
+    /// Two entries share a name.
+    #[error("two {entries} are named {name}; give each its own name")]
+    SameName {
+        /// The kind of the entries.
+        entries: &'static str,
+        /// The name.
+        name: String,
     },
     /// A VM names a node that the registry lacks.
     #[error("VM `{vm}` gives slots to the node `{node}`, which has no [[node]] entry")]
@@ -117,7 +127,24 @@ pub enum RegistryError {
         /// The reason.
         cause: BackupError,
     },
-    /// Ranges overlap, or one is empty.
+    /// Two ranges share a slot.
+    #[error(
+        "VM `{vm}`: the slots {range} of node {node} overlap {other_range} of node {other}; give \
+         each slot one node"
+    )]
+    Overlap {
+        /// The VM.
+        vm: String,
+        /// The node of the range.
+        node: String,
+        /// The range.
+        range: SlotRange,
+        /// The node of the other range.
+        other: String,
+        /// The other range.
+        other_range: SlotRange,
+    },
+    /// A range is empty.
     #[error(transparent)]
     Owners(#[from] OwnersError),
     /// A node has more ranges than a greeting carries.
@@ -272,17 +299,53 @@ fn check_id(what: &'static str, id: i64, count: i32) -> Result<u16, RegistryErro
     fitting.ok_or(RegistryError::Id { what, id, last })
 }
 
+/// A value that two entries share.
+fn shared<T: ToString + Ord>(values: impl Iterator<Item = T>) -> Option<String> {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0].to_string())
+}
+
 /// Fails if two entries share a value.
 fn check_once<T: ToString + Ord>(
+    entries: &'static str,
     what: &'static str,
     values: impl Iterator<Item = T>,
 ) -> Result<(), RegistryError> {
-    let mut values: Vec<T> = values.collect();
-    values.sort_unstable();
-    match values.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(RegistryError::Twice { what, value: pair[0].to_string() }),
-        None => Ok(()),
-    }
+    let twice = |value| RegistryError::Twice { entries, what, value };
+    shared(values).map_or(Ok(()), |value| Err(twice(value)))
+}
+
+/// Fails if two entries share a name.
+fn check_names<'a>(
+    entries: &'static str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<(), RegistryError> {
+    shared(names).map_or(Ok(()), |name| Err(RegistryError::SameName { entries, name }))
+}
+
+/// Gives slots of a VM to a node.
+fn give_slots(
+    owners: &mut Owners,
+    (vm, name): (VmId, &str),
+    range: SlotRange,
+    node: NodeId,
+    nodes: &[NodeEntry],
+) -> Result<(), RegistryError> {
+    let name_of = |id: NodeId| {
+        let entry = nodes.iter().find(|it| it.id == id);
+        entry.map_or_else(|| id.0.to_string(), |it| format!("{} ({})", it.name, id.0))
+    };
+    owners.add(vm, range, node).map_err(|error| match error {
+        OwnersError::Overlap { node, range, other, other_range, .. } => RegistryError::Overlap {
+            vm: name.to_owned(),
+            node: name_of(node),
+            range,
+            other: name_of(other),
+            other_range,
+        },
+        error => error.into(),
+    })
 }
 
 impl Registry {
@@ -301,17 +364,17 @@ impl Registry {
             nodes.push(NodeEntry { id, name, address });
         }
         nodes.sort_by_key(|node| node.id);
-        check_once("node id", nodes.iter().map(|node| node.id.0))?;
-        check_once("node name", nodes.iter().map(|node| &node.name))?;
-        check_once("node address", nodes.iter().map(|node| node.address))?;
+        check_once("nodes", "id", nodes.iter().map(|node| node.id.0))?;
+        check_names("nodes", nodes.iter().map(|node| node.name.as_str()))?;
+        check_once("nodes", "address", nodes.iter().map(|node| node.address))?;
         let mut owners = Owners::default();
         let mut vms = Vec::new();
         for vm in raw.vm {
             vms.push(read_vm(vm, &nodes, &mut owners)?);
         }
         vms.sort_by_key(|vm: &VmEntry| vm.id);
-        check_once("VM id", vms.iter().map(|vm| vm.id))?;
-        check_once("VM name", vms.iter().map(|vm| &vm.name))?;
+        check_once("VMs", "id", vms.iter().map(|vm| vm.id))?;
+        check_names("VMs", vms.iter().map(|vm| vm.name.as_str()))?;
         for node in &nodes {
             let ranges = owners.of_node(node.id).count();
             if ranges > CLAIMS_MAX {
@@ -390,7 +453,7 @@ impl Registry {
         let entry = self.vms.iter_mut().find(|it| it.name == vm);
         let entry = entry.ok_or_else(|| RegistryError::UnknownVm(vm.to_owned()))?;
         let range = check_range(vm, first, last)?;
-        self.owners.add(entry.id, range, node)?;
+        give_slots(&mut self.owners, (entry.id, vm), range, node, &self.nodes)?;
         if !entry.nodes.contains(&node) {
             entry.nodes.push(node);
             entry.nodes.sort_unstable();
@@ -415,7 +478,8 @@ fn read_vm(vm: RawVm, nodes: &[NodeEntry], owners: &mut Owners) -> Result<VmEntr
             return Err(RegistryError::UnknownNode { vm: name, node: node_name });
         };
         for (first, last) in ranges {
-            owners.add(id, check_range(&name, first, last)?, node.id)?;
+            let range = check_range(&name, first, last)?;
+            give_slots(owners, (id, &name), range, node.id, nodes)?;
         }
         members.push(node.id);
     }
@@ -438,119 +502,4 @@ fn check_range(vm: &str, first: Slot, last: Slot) -> Result<SlotRange, RegistryE
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::EndpointId;
-    use m3ipc_abi::Address;
-
-    const HEAD: &str = r#"
-        cluster = "lab"
-        [[node]]
-        id = 1
-        name = "alpha"
-        address = "192.0.2.1:7400"
-        [[node]]
-        id = 2
-        name = "beta"
-        address = "192.0.2.2:7400"
-    "#;
-
-    fn parse(rest: &str) -> Result<Registry, RegistryError> {
-        Registry::parse(&format!("{HEAD}\n{rest}"))
-    }
-
-    #[test]
-    fn a_registry_names_the_owner_of_each_slot() {
-        let registry = parse(
-            "[[vm]]\nid = 3\nname = \"shop\"\n\
-             slots = { alpha = [[-35, 99], [200, 220]], beta = [[100, 199]] }",
-        )
-        .expect("a registry");
-        let owner = |slot| registry.owners.owner(EndpointId::new(3, Address::new(1, slot)));
-        assert_eq!([owner(-35), owner(99), owner(210)], [Some(NodeId(1)); 3]);
-        assert_eq!([owner(100), owner(221)], [Some(NodeId(2)), None]);
-        assert_eq!(registry.vms[0].nodes, [NodeId(1), NodeId(2)]);
-        assert_eq!(registry.node("beta").map(|node| node.id), Some(NodeId(2)));
-    }
-
-    #[test]
-    fn a_registry_becomes_the_same_text_and_back() {
-        let text = format!(
-            "parameters = {{ vms = 4 }}\n{HEAD}\n[[vm]]\nid = 3\nname = \"shop\"\n\
-             slots = {{ alpha = [[-35, 99], [200, 220]], beta = [[100, 199]] }}\n\
-             parameters = {{ mode = 0o640, life = \"members\" }}\n"
-        );
-        let mut registry = Registry::parse(&text).expect("a registry");
-        assert_eq!(registry.parameters.vms, Some(4));
-        assert_eq!(registry.vms[0].parameters.mode, Some(0o640));
-        let again = Registry::parse(&registry.to_toml().expect("a text")).expect("a registry");
-        assert_eq!(again, registry);
-        registry.give("shop", "beta", (300, 309)).expect("a free range");
-        let refused = registry.give("shop", "alpha", (309, 309)).expect_err("an overlap");
-        assert!(refused.to_string().contains("overlaps 300..309 of node 2"), "{refused}");
-        assert!(registry.give("shop", "alpha", (-36, 0)).is_err());
-        assert!(registry.give("shops", "alpha", (0, 0)).is_err());
-    }
-
-    #[test]
-    fn each_mistake_is_named() {
-        for (rest, name) in [
-            (
-                "[[vm]]\nid = 3\nname = \"a\"\nslots = { alpha = [[0, 9]], beta = [[9, 9]] }",
-                "overlap",
-            ),
-            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { gamma = [[0, 9]] }", "`gamma`"),
-            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { beta = [[9, 0]] }", "9..0 is empty"),
-            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { beta = [[-36, 0]] }", "-36..0"),
-            ("[[vm]]\nid = 3\nname = \"a\"\nslots = { beta = [[0, 35534]] }", "0..35534"),
-            ("[[vm]]\nid = 1024\nname = \"a\"", "0 to 1023"),
-            ("[[vm]]\nid = -1\nname = \"a\"", "0 to 1023"),
-            ("[[vm]]\nid = 1\nname = \"sixteen-bytes-no\"", "1 to 15"),
-            ("[[vm]]\nid = 1\nname = \"a\"\n[[vm]]\nid = 1\nname = \"b\"", "VM id 1"),
-            ("[[vm]]\nid = 1\nname = \"a\"\n[[vm]]\nid = 2\nname = \"a\"", "VM name a"),
-            ("[[node]]\nid = 1\nname = \"c\"\naddress = \"192.0.2.3:1\"", "node id 1"),
-            ("[[node]]\nid = 3\nname = \"beta\"\naddress = \"192.0.2.3:1\"", "node name beta"),
-            ("[[node]]\nid = 3\nname = \"c\"\naddress = \"192.0.2.2:7400\"", "192.0.2.2:7400"),
-            ("[[node]]\nid = 3\nname = \"c/d\"\naddress = \"192.0.2.3:1\"", "c/d"),
-            ("[[vm]]\nid = 1\nname = \"a\"\nslot = {}", "unknown field"),
-        ] {
-            let text = parse(rest).expect_err(rest).to_string();
-            assert!(text.contains(name), "{rest}\n{text}");
-        }
-    }
-
-    #[test]
-    fn a_registry_names_backups_and_each_wrong_one() {
-        let with = |backups: &str| {
-            parse(&format!(
-                "[[node]]\nid = 3\nname = \"gamma\"\naddress = \"192.0.2.3:7400\"\n\
-                 [[vm]]\nid = 3\nname = \"shop\"\n\
-                 slots = {{ alpha = [[0, 9]], beta = [[10, 19]] }}\nbackups = [{backups}]\n"
-            ))
-        };
-        let registry = with(
-            "{ slot = 5, node = \"beta\" }, \
-             { slot = 12, node = \"alpha\", after = \"silence\" }",
-        );
-        let registry = registry.expect("a registry");
-        let backups: Vec<_> = registry.backups(3).collect();
-        assert_eq!(backups, [(5, "beta", EndSign::Left), (12, "alpha", EndSign::Silence)]);
-        let again = Registry::parse(&registry.to_toml().expect("a text")).expect("a registry");
-        assert_eq!(again, registry);
-        for (backups, named) in [
-            ("{ slot = 5, node = \"delta\" }", "`delta` cannot be the backup of slot 5: no"),
-            ("{ slot = 20, node = \"beta\" }", "slot 20: no node has the slot"),
-            ("{ slot = 5, node = \"alpha\" }", "slot 5: the node has the slot itself"),
-            ("{ slot = 5, node = \"gamma\" }", "slot 5: the node has no slots of this VM"),
-            (
-                "{ slot = 5, node = \"beta\" }, { slot = 5, node = \"beta\" }",
-                "slot 5: the slot has a backup already",
-            ),
-            ("{ slot = 5, node = \"beta\", silence = 1 }", "unknown field"),
-            ("{ slot = 5, node = \"beta\", after = \"sleep\" }", "unknown variant"),
-        ] {
-            let text = with(backups).expect_err(backups).to_string();
-            assert!(text.contains(named), "{backups}\n{text}");
-        }
-    }
-}
+mod tests;

@@ -6,9 +6,9 @@
 //! Only root and the user of the proxy get an answer. An answer is written at once or not at all,
 //! and its size is bounded by the registry, so no reader can hold up the proxy.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -66,7 +66,8 @@ pub struct NodeStatus {
     pub why: Option<String>,
     /// The number of the life of its proxy.
     pub incarnation: Option<u64>,
-    /// The round trip of the connection in microseconds, as the kernel has smoothed it.
+    /// The round trip of the connection in microseconds, as the kernel has smoothed it: with the
+    /// time that the other side delays acknowledgements, so that of a call is far shorter.
     pub round_trip_us: Option<u64>,
     /// What this proxy has sent to it.
     pub sent: Traffic,
@@ -124,7 +125,7 @@ impl StatusSocket {
     pub fn listen(directory: &Path) -> io::Result<Self> {
         let path = directory.join(SOCKET_NAME);
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let listener = UnixListener::bind(&path)?;
@@ -152,7 +153,7 @@ impl AsFd for StatusSocket {
 fn answer(mut reader: UnixStream, status: &impl Fn() -> Status) -> io::Result<()> {
     let uid = m3ipc_sys::peer_user(&reader)?;
     if uid != 0 && uid != m3ipc_sys::user_id() {
-        return Err(io::ErrorKind::PermissionDenied.into());
+        return Err(ErrorKind::PermissionDenied.into());
     }
     reader.set_nonblocking(true)?;
     let text = serde_json::to_vec(&status()).map_err(io::Error::other)?;
@@ -173,10 +174,32 @@ pub enum StatusError {
         /// The system's reason.
         cause: io::Error,
     },
+    /// The node or its proxy belongs to another user.
+    #[error(
+        "{what} {directory} belongs to user {owner}, and this is user {own}; run this command as \
+         that user or as root",
+        own = m3ipc_sys::user_id()
+    )]
+    Forbidden {
+        /// What belongs to that user: `the node of`, `the proxy of`.
+        what: &'static str,
+        /// The runtime directory.
+        directory: PathBuf,
+        /// The user.
+        owner: u32,
+    },
+    /// The proxy does not answer in time.
+    #[error("{}", stuck(directory, *pid))]
+    Stuck {
+        /// The runtime directory.
+        directory: PathBuf,
+        /// The process id of the proxy, if it is known.
+        pid: Option<i32>,
+    },
     /// The proxy gave no answer, or another one.
     #[error(
-        "the proxy of {directory} gives no status: {cause}; run this command as its user or as \
-         root, and see whether the proxy is stopped"
+        "the proxy of {directory} gives no status: {cause}; see its log, and run this command in \
+         the release of the proxy"
     )]
     Silent {
         /// The runtime directory.
@@ -205,27 +228,72 @@ pub fn ask(directory: &Path) -> Result<Asked, StatusError> {
     let connected = m3ipc_sys::connect_stream_within(&directory.join(SOCKET_NAME), LIMIT);
     let stream = connected.map(UnixStream::from).map_err(|errno| match errno {
         // Earlier readers of a stopped proxy wait in its queue, though they are gone.
-        m3ipc_sys::Errno::AGAIN => StatusError::Silent {
-            directory: directory.into(),
-            cause: io::Error::new(io::ErrorKind::TimedOut, "it takes no connection"),
-        },
+        m3ipc_sys::Errno::AGAIN => {
+            StatusError::Stuck { directory: directory.into(), pid: registered(directory) }
+        }
+        m3ipc_sys::Errno::ACCESS => forbidden(directory, errno),
         errno => StatusError::Absent { directory: directory.into(), cause: errno.into() },
     })?;
-    read(stream).map_err(|cause| StatusError::Silent { directory: directory.into(), cause })
+    let silent = |cause| StatusError::Silent { directory: directory.into(), cause };
+    let uid = m3ipc_sys::peer_user(&stream).map_err(|errno| silent(errno.into()))?;
+    let is_foreign = uid != 0 && uid != m3ipc_sys::user_id() && m3ipc_sys::user_id() != 0;
+    let others =
+        || StatusError::Forbidden { what: "the proxy of", directory: directory.into(), owner: uid };
+    if is_foreign {
+        return Err(others());
+    }
+    let pid = m3ipc_sys::peer_identity(&stream).map_err(|errno| silent(errno.into()))?.pid;
+    read(stream, pid).map_err(|cause| match cause.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            StatusError::Stuck { directory: directory.into(), pid: Some(pid) }
+        }
+        // The proxy closes the connection of a user that may not ask.
+        ErrorKind::PermissionDenied if uid != m3ipc_sys::user_id() => others(),
+        _ => silent(cause),
+    })
 }
 
-fn read(stream: UnixStream) -> io::Result<Asked> {
-    let uid = m3ipc_sys::peer_user(&stream)?;
-    if uid != 0 && uid != m3ipc_sys::user_id() && m3ipc_sys::user_id() != 0 {
-        return Err(io::Error::other(format!("it is a process of user {uid}")));
+/// The error of a user that may not connect.
+fn forbidden(directory: &Path, errno: m3ipc_sys::Errno) -> StatusError {
+    let owner = |path: &Path| std::fs::metadata(path).map(|it| it.uid()).ok();
+    let of_proxy = owner(&directory.join(SOCKET_NAME)).map(|owner| ("the proxy of", owner));
+    match of_proxy.or_else(|| owner(directory).map(|owner| ("the node of", owner))) {
+        Some((what, owner)) => StatusError::Forbidden { what, directory: directory.into(), owner },
+        None => StatusError::Absent { directory: directory.into(), cause: errno.into() },
     }
+}
+
+/// The process id of the proxy, as the daemon of the node knows it.
+fn registered(directory: &Path) -> Option<i32> {
+    let mut node = m3ipc::Node::find_timeout(directory, LIMIT).ok()?;
+    node.other_nodes().ok()?.proxy_pid
+}
+
+/// Why a proxy does not answer, and the next step.
+fn stuck(directory: &Path, pid: Option<i32>) -> String {
+    let proxy = format!("the proxy of {}", directory.display());
+    match pid.filter(|pid| *pid > 0) {
+        Some(pid) if m3ipc_sys::is_stopped(pid) == Ok(true) => {
+            format!("{proxy} (pid {pid}) is stopped; `kill -CONT {pid}` lets it go on")
+        }
+        Some(pid) => format!(
+            "{proxy} (pid {pid}) does not answer; if it is stopped, `kill -CONT {pid}` lets it go \
+             on"
+        ),
+        None => format!(
+            "{proxy} does not answer; if it is stopped, `kill -CONT PID` lets it go on, with its \
+             pid of `pgrep m3-proxy`"
+        ),
+    }
+}
+
+fn read(stream: UnixStream, pid: i32) -> io::Result<Asked> {
     let process = m3ipc_sys::peer_pidfd(&stream)?;
-    let pid = m3ipc_sys::peer_identity(&stream)?.pid;
     stream.set_read_timeout(Some(LIMIT))?;
     let mut text = Vec::new();
     stream.take(ANSWER_MAX_BYTES).read_to_end(&mut text)?;
     if text.is_empty() {
-        return Err(io::ErrorKind::PermissionDenied.into());
+        return Err(ErrorKind::PermissionDenied.into());
     }
     let status = serde_json::from_slice(&text).map_err(io::Error::other)?;
     Ok(Asked { status, pid, process })
@@ -304,6 +372,17 @@ mod tests {
     }
 
     #[test]
+    fn a_proxy_that_does_not_answer_is_named_by_its_pid() {
+        let directory = directory("stuck");
+        let socket = StatusSocket::listen(&directory).expect("the directory is ours");
+        let error = ask(&directory).expect_err("nobody serves");
+        let own = std::process::id();
+        assert!(error.to_string().contains(&format!("`kill -CONT {own}`")), "{error}");
+        drop(socket);
+        std::fs::remove_dir_all(&directory).expect("a test may write there");
+    }
+
+    #[test]
     fn a_stopped_proxy_with_a_full_queue_holds_no_reader_up() {
         use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
         let directory = directory("full");
@@ -313,7 +392,9 @@ mod tests {
         listen(&listener, 0).expect("it is bound");
         // The queue takes one connection, and nobody accepts.
         let first = UnixStream::connect(&path).expect("there is room");
-        assert!(matches!(ask(&directory), Err(StatusError::Silent { .. })));
+        let error = ask(&directory).expect_err("nobody accepts");
+        assert!(matches!(error, StatusError::Stuck { pid: None, .. }), "{error}");
+        assert!(error.to_string().contains("kill -CONT"), "{error}");
         drop((first, listener));
         std::fs::remove_dir_all(&directory).expect("a test may write there");
     }

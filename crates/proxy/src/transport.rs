@@ -75,7 +75,7 @@ pub enum End {
     #[error("closed by this side, reason {}", .0.0)]
     ClosedHere(Reason),
     /// The peer closed it with a reason.
-    #[error("closed by the peer, reason {}", .0.0)]
+    #[error("closed by the peer: {0}")]
     Closed(Reason),
     /// The connection died without a reason: its process, its machine or the way to it.
     #[error("the connection is lost: {0}")]

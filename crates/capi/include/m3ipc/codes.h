@@ -90,10 +90,10 @@
 
 /* Additions of m3ipc. */
 #define EMOLPEERBROKE      (-500)  /* the peer broke the link's rules; the link is poisoned */
-#define EMOLUNKNOWN        (-501)  /* the outcome cannot be known */
+#define EMOLUNKNOWN        (-501)  /* the outcome is unknown: a node or daemon is lost or silent */
 #define EMOLVERSION        (-502)  /* node daemon and library do not match */
 #define EMOLNOPAYLOAD      (-503)  /* the payload of a message could not be handed over */
 #define EMOLORPHANED       (-504)  /* the daemon of the area was killed */
-#define EMOLANSWERLOST     (-505)  /* the request was taken; the payload of its answer is lost */
+#define EMOLANSWERLOST     (-505)  /* the request was taken; the other node or its answer is lost */
 
 #endif /* M3IPC_CODES_H */

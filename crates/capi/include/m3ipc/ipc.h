@@ -18,7 +18,11 @@
  *   EMOLTIMEDOUT      the limit is over
  *   EMOLINTR          a signal with a handler ended the call
  *   EMOLNOPAYLOAD     the receiver has no memory or addresses for a large payload
- *   EMOLANSWERLOST    the partner took the request; the large payload of its answer is lost
+ *   EMOLANSWERLOST    the partner took the request, and no answer comes: its node was lost, or the
+ *                     large payload of the answer could not be accepted here
+ *   EMOLNOTCONN       the node of the partner cannot be reached; the message was not taken
+ *   EMOLUNKNOWN       the node of the partner was lost or is silent: nobody knows whether the
+ *                     partner took the message
  *   EMOLSHUTDOWN      another process unbound the caller meanwhile
  *   EMOLINVAL         the limit is negative and not M3_TIMEOUT_FOREVER
  *

@@ -62,12 +62,13 @@ pub fn run(args: &Ps, out: Output) -> Result<()> {
         return out.json(&all);
     }
     if rows.is_empty() {
-        return out.line("no endpoint is bound; start one with: m3 echo VM --as NAME");
+        out.line("no endpoint is bound; start one with: m3 echo VM --as NAME")?;
+    } else {
+        // Without other nodes the last column says nothing.
+        let columns = if has_remote { HEAD.len() } else { HEAD.len() - 1 };
+        rows.iter_mut().for_each(|row| row.truncate(columns));
+        out.line(table(&HEAD[..columns], &rows))?;
     }
-    // Without other nodes the last column says nothing.
-    let columns = if has_remote { HEAD.len() } else { HEAD.len() - 1 };
-    rows.iter_mut().for_each(|row| row.truncate(columns));
-    out.line(table(&HEAD[..columns], &rows))?;
     if !others.is_empty() {
         out.line(format!("\n{}", out.bold("other nodes")))?;
     }

@@ -25,10 +25,23 @@ pub fn examine(directory: &Path) -> Vec<Finding> {
             "it has ended without `m3 node leave`",
             "calls to other nodes fail with -64; `m3 node join --config FILE` starts it again",
         )],
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            vec![Finding::off(
+                "proxy",
+                "it does not answer in time",
+                "if it is stopped, `kill -CONT` lets it go on; `m3 node ls` tells its pid",
+            )]
+        }
+        // The checks of the directory name its user.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => vec![Finding::off(
+            "proxy",
+            "the node belongs to another user",
+            "run this command as that user or as root",
+        )],
         Err(error) => vec![Finding::off(
             "proxy",
             format!("it gives no status: {error}"),
-            "run this as its user or as root, and see whether it is stopped",
+            "run this as its user or as root",
         )],
     }
 }

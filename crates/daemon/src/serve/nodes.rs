@@ -317,12 +317,14 @@ impl Server {
         }
         Some(match self.nodes.proxy {
             None => format!(
-                "endpoint {peer} is on the node {node}, and no proxy runs here; start \
-                 `m3-proxy run`"
+                "slot {} belongs to node {node}, and no proxy runs here; start it with \
+                 `m3 node join`",
+                peer.slot()
             ),
             Some(_) => format!(
-                "endpoint {peer} is on the node {node}, which cannot be reached; see the log of \
-                 m3-proxy here and there"
+                "slot {} belongs to node {node}, which cannot be reached; see why with \
+                 `m3 node ls`",
+                peer.slot()
             ),
         })
     }

@@ -1,7 +1,7 @@
 //! Errors of operations with a peer. Each cause names the peer.
 
 use super::Fail;
-use super::text::{cause_doc, cause_text, readable};
+use super::text::{cause_doc, cause_text, lost_text, readable};
 use core::fmt;
 use m3ipc_abi::{Address, Code, LARGE_MAX_BYTES, Message};
 
@@ -86,7 +86,10 @@ macro_rules! peer_errors {
                 match fail.code {
                     $(Code::$code => Self::$case(peer),)*
                     Code::NotBind | Code::Shutdown | Code::VmNotRun => Self::Unbound(fail.code),
-                    code => Self::System { code, why: fail.why() },
+                    code => {
+                        let lost = fail.why.is_none().then(|| lost_text(code, peer)).flatten();
+                        Self::System { code, why: lost.unwrap_or_else(|| fail.why()) }
+                    }
                 }
             }
 

@@ -38,6 +38,21 @@ fn causes_are_kept_apart() {
 }
 
 #[test]
+fn a_lost_node_is_named_as_the_reason() {
+    for (code, said) in [
+        (Code::NotConn, "took nothing"),
+        (Code::AnswerLost, "took the request"),
+        (Code::Unknown, "nobody knows"),
+    ] {
+        let text = SendRecError::of(code.into(), Address(5)).to_string();
+        assert!(text.contains(said) && text.contains("endpoint 5"), "{text}");
+        assert!(text.contains("m3 node ls") && text.contains(&code.number().to_string()), "{text}");
+        let detailed = SendRecError::of(Fail::new(code, "a detail"), Address(5)).to_string();
+        assert!(detailed.starts_with("a detail"), "{detailed}");
+    }
+}
+
+#[test]
 fn a_message_names_the_numbers_and_the_next_step() {
     let text = SendError::too_long(2_000_000_000).to_string();
     assert!(text.contains("2000000000") && text.contains("block"), "{text}");

@@ -3,6 +3,8 @@
 //! Every enum of [`super::peer`] takes its rows from here, so one cause has one text everywhere.
 //! `{}` is the peer.
 
+use m3ipc_abi::{Address, Code};
+
 /// The documentation of a variant.
 macro_rules! cause_doc {
     (Died) => {
@@ -106,6 +108,30 @@ pub(super) fn readable(text: &str) -> String {
     text.replace("endpoint ANY is not ready", "no endpoint is ready")
         .replace("endpoint ANY", "any endpoint")
         .replace("endpoint NONE", "the awaited endpoint")
+}
+
+/// The text of a code without a variant, if the failure carries no details: the peer is on a node
+/// that was lost, as far as this side knows.
+pub(super) fn lost_text(code: Code, peer: Address) -> Option<String> {
+    let (what, why) = match code {
+        Code::NotConn => {
+            (format!("endpoint {peer} took nothing"), "its node cannot be reached any more")
+        }
+        Code::AnswerLost => (
+            format!("endpoint {peer} took the request, and no answer comes"),
+            "its node was lost, or the answer could not be accepted here",
+        ),
+        Code::Unknown => (
+            format!("nobody knows whether endpoint {peer} took the message"),
+            "its node, or a proxy on the way, was lost or is silent",
+        ),
+        _ => return None,
+    };
+    let next = match code {
+        Code::NotConn => "see why with `m3 node ls`",
+        _ => "see the nodes with `m3 node ls`, and check the effect before you repeat the call",
+    };
+    Some(readable(&format!("{what}: {why}; {next}")))
 }
 
 /// The message of a variant: what happened, why, and what to do next.

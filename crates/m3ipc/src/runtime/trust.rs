@@ -174,6 +174,19 @@ pub enum ConnectError {
         /// The error of the operating system.
         cause: std::io::Error,
     },
+    /// The runtime directory belongs to another user, and this process may not enter it.
+    #[error(
+        "the node of {} belongs to user {uid}, and this process, of user {own}, may not enter its \
+         directory; run it as that user or as root, or name another directory in M3_RUNTIME_DIR",
+        path.display(),
+        own = m3ipc_sys::user_id()
+    )]
+    NotAllowed {
+        /// The runtime directory.
+        path: PathBuf,
+        /// The user id of its owner.
+        uid: u32,
+    },
     /// A daemon of another user answers.
     #[error(
         "the daemon in {} is not trusted: it belongs to user {uid}, {relation}, and could read and \
@@ -201,6 +214,7 @@ impl ConnectError {
     pub fn code(&self) -> Code {
         match self {
             Self::ForeignDaemon { .. } => Code::BadOwner,
+            Self::NotAllowed { .. } => Code::Privileges,
             Self::Directory(error) if !matches!(error, DirectoryError::Unusable { .. }) => {
                 Code::BadDir
             }
@@ -217,6 +231,7 @@ impl ConnectError {
         match self {
             Self::Directory(DirectoryError::Unusable { cause, .. })
             | Self::NoDaemon { cause, .. } => Errno::from_io_error(cause),
+            Self::NotAllowed { .. } => Some(Errno::ACCESS),
             _ => None,
         }
     }
@@ -293,7 +308,12 @@ pub(crate) fn connect_within(directory: &Path, limit: Duration) -> Result<OwnedF
         other => other.into(),
     })?;
     let socket = accepted.place.connect(m3ipc_wire::SOCKET_NAME, limit);
-    let socket = socket.map_err(|errno| no_daemon(errno.into()))?;
+    let socket = socket.map_err(|errno| match (errno, accepted.place.user()) {
+        (Errno::ACCESS, uid) if uid != m3ipc_sys::user_id() => {
+            ConnectError::NotAllowed { path: directory.to_owned(), uid }
+        }
+        _ => no_daemon(errno.into()),
+    })?;
     let uid = m3ipc_sys::peer_user(&socket).map_err(|errno| no_daemon(errno.into()))?;
     if accepted.accepts(uid) {
         Ok(socket)

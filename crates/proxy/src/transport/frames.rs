@@ -23,9 +23,20 @@ const NAME: u8 = 3;
 /// The largest name.
 const NAME_BYTES: usize = 63;
 
-/// Why a side closes; the numbers are those of the link protocol.
+/// Why a side closes. The user of the transport gives the numbers their meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason(pub u16);
+
+impl std::fmt::Display for Reason {
+    /// The numbers of the proxy, in words.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            1 => f.write_str("the connection was refused, or another one has replaced it"),
+            2 => f.write_str("its proxy has ended; start it there with `m3 node join`"),
+            other => write!(f, "reason {other}, which this release does not know"),
+        }
+    }
+}
 
 /// A broken rule of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -107,7 +107,7 @@ class CallInterrupted(Interrupted, OutcomeUnknown):
 
 
 class AnswerLost(OutcomeUnknown):
-    """The server took the request, and its answer could not be accepted here."""
+    """The server took the request, and its node or its answer is lost."""
 
 
 class PeerBroke(Error):

@@ -105,3 +105,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_reason_is_given_in_words() {
+    let said = |number| Reason(number).to_string();
+    assert!(said(1).contains("refused") && said(2).contains("its proxy has ended"));
+    assert!(said(7).contains("reason 7"), "{}", said(7));
+}
