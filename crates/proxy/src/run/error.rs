@@ -19,13 +19,8 @@ pub enum RunError {
         cause: NodeError,
     },
     /// Another proxy serves the node.
-    #[error(
-        "the proxy of node {node} (pid {pid}) serves {directory} already; end it with `m3 node \
-         leave`"
-    )]
+    #[error("a proxy (pid {pid}) serves {directory} already; end it with `m3 node leave`")]
     Present {
-        /// The node that it serves.
-        node: String,
         /// Its process id.
         pid: i32,
         /// The runtime directory.

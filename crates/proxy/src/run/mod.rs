@@ -36,7 +36,7 @@ pub use config::{Config, ConfigError, Confinement};
 pub use error::RunError;
 pub use feed::FeedError;
 
-use crate::status::{self, Asked, StatusSocket};
+use crate::status::{self, Asked, StatusError, StatusSocket};
 use crate::transport::plain::Plain;
 use crate::transport::tls::Tls;
 use crate::transport::{Limits, Listener, Transport};
@@ -115,14 +115,16 @@ fn transport(config: &Config) -> Result<Box<dyn Fn() -> Box<dyn Transport>>, Run
 /// Waits for the end of a proxy that was told to end. The socket of one that goes on stays its own.
 fn await_predecessor(config: &Config) -> Result<(), RunError> {
     let until = Instant::now() + PREDECESSOR;
-    while let Ok(Asked { status, pid, .. }) = status::ask(&config.runtime_directory) {
+    loop {
+        let pid = match status::ask(&config.runtime_directory) {
+            Ok(Asked { pid, .. }) | Err(StatusError::Stuck { pid: Some(pid), .. }) => pid,
+            Err(_) => return Ok(()),
+        };
         if Instant::now() >= until {
-            let directory = config.runtime_directory.clone();
-            return Err(RunError::Present { node: status.node, pid, directory });
+            return Err(RunError::Present { pid, directory: config.runtime_directory.clone() });
         }
         std::thread::sleep(PAUSE);
     }
-    Ok(())
 }
 
 /// Listens at the address of the own node. A predecessor that was killed may still have it.
