@@ -267,7 +267,7 @@ mod tests {
         for (at, attribute, values, named) in [
             (0, "cn", &[][..], "0 values of cn"),
             (1, "m3NodeId", &["x"], "no number"),
-            (1, "m3NodeId", &["2"], "node id 2"),
+            (1, "m3NodeId", &["2"], "two nodes have the id 2"),
             (2, "m3NodeAddress", &["nowhere"], "invalid socket address"),
             (3, "m3VmSlots", &["alpha 0 9", "beta 9 19"], "overlap"),
             (3, "m3VmSlots", &["alpha 0"], "NODE FIRST LAST"),
