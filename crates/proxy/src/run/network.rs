@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// The first and the longest pause before another attempt to connect.
-const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 /// Connections that may be in their handshake at once; each takes memory.
 const STRANGERS_MAX: usize = 64;
 /// Packets of one connection in a step: others wait for their turn meanwhile.
