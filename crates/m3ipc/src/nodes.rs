@@ -485,7 +485,7 @@ impl StandIn {
     /// The pulses of an event, the earliest of this sender, have arrived or are lost: it may send
     /// others in their places. Whether a look finds others.
     pub fn remove_pulses(&mut self, sender: Address, pulses: usize) -> bool {
-        self.endpoint.remove_copied_pulses(&mut self.held, sender, pulses)
+        self.endpoint.remove_copied_pulses(sender, pulses)
     }
 
     /// Whether pulses of this sender wait for the next look.
@@ -497,7 +497,7 @@ impl StandIn {
     /// The pulses of an event, the latest of this sender, cannot be sent on yet: the next look
     /// finds them again.
     pub fn return_pulses(&mut self, sender: Address, pulses: usize) {
-        self.endpoint.uncopy_pulses(&mut self.held, sender, pulses);
+        self.endpoint.uncopy_pulses(sender, pulses);
     }
 
     /// Sends a pulse to a local endpoint in the name of the remote one. `false` if too many wait

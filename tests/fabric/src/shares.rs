@@ -9,7 +9,7 @@ use crate::world::{Checked, World};
 /// The user of a call: the endpoints of VM 1 have the same user, those of VM 2 have their own.
 pub fn user_of(from: EndpointId, kind: CallKind) -> Option<u32> {
     let of_vm = if from.vm == 1 { 0 } else { 1 + from.address.slot().cast_unsigned() % 2 };
-    kind.is_message().then_some(1000 + of_vm)
+    (kind != CallKind::Wakeup).then_some(1000 + of_vm)
 }
 
 impl World {

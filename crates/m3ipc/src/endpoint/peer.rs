@@ -33,6 +33,8 @@ pub(super) struct Peer {
     admission: Admission,
     marks: QueueMarks,
     copies: PeerCopies,
+    /// The batches of pulses of this peer that a proxy has under way.
+    pulse_batches: u8,
 }
 
 impl Peer {
@@ -62,6 +64,7 @@ impl Peer {
             admission,
             marks: QueueMarks::default(),
             copies: PeerCopies::default(),
+            pulse_batches: 0,
         })
     }
 
@@ -282,6 +285,11 @@ impl Peer {
     /// Whether the peer has sent a pulse that privileges allow and that was not copied.
     pub(super) fn has_uncopied_pulse(&self) -> bool {
         self.link.has_uncopied_pulse() && self.admission.receives_notification()
+    }
+
+    /// The batches of pulses of this peer that a proxy has under way. They end with the link.
+    pub(super) fn pulse_batches_mut(&mut self) -> &mut u8 {
+        &mut self.pulse_batches
     }
 
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.

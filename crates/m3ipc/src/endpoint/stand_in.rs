@@ -59,8 +59,6 @@ struct HeldMessage {
 #[derive(Debug, Default)]
 pub(crate) struct HeldMessages {
     by_sender: BTreeMap<i32, HeldMessage>,
-    /// The batches of pulses under way, by sender.
-    pulse_batches: BTreeMap<i32, u8>,
     /// Bytes that the present look has copied from blocks.
     copied_bytes: usize,
     /// Whether the latest look has left a message with a block for the next one.
@@ -87,19 +85,6 @@ impl HeldMessages {
     /// Whether there is one of this sender that can go back into its slot.
     pub(crate) fn may_let_go(&self, sender: Address) -> bool {
         self.by_sender.get(&sender.0).is_some_and(|held| !held.is_taken && !held.has_payload)
-    }
-
-    fn pulse_batches_of(&self, sender: Address) -> u8 {
-        self.pulse_batches.get(&sender.0).copied().unwrap_or(0)
-    }
-
-    fn end_pulse_batch(&mut self, sender: Address) {
-        if let Some(batches) = self.pulse_batches.get_mut(&sender.0) {
-            *batches -= 1;
-            if *batches == 0 {
-                self.pulse_batches.remove(&sender.0);
-            }
-        }
     }
 
     /// Whether there is any: it may be given up without a ring.
@@ -187,9 +172,7 @@ impl Endpoint {
         if !look.only_marked || has_events {
             indexes.clear();
             indexes.extend(self.peers.indexes());
-            let lives = |sender: &i32| self.peers.find(Address(*sender)).is_some();
-            held.by_sender.retain(|sender, _| lives(sender));
-            held.pulse_batches.retain(|sender, _| lives(sender));
+            held.by_sender.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
         }
         let mut found = Vec::new();
         (held.copied_bytes, held.has_left_any) = (0, false);
@@ -228,16 +211,17 @@ impl Endpoint {
         }
         let user = peer.identity().uid;
         let arrival = peer.poll().filter(|arrival| !self.is_answer(index, arrival));
-        let has_pulse = self.peers.get(index).has_uncopied_pulse();
+        let peer = self.peers.get_mut(index);
+        let has_pulse = peer.has_uncopied_pulse();
         // What its sender published after these pulses waits with them.
-        let must_wait = has_pulse && held.pulse_batches_of(from) >= PULSE_BATCHES;
+        let must_wait = has_pulse && *peer.pulse_batches_mut() >= PULSE_BATCHES;
         if arrival.is_none() && !has_pulse || must_wait || !(look.admits)(user) {
             return;
         }
         let message = arrival.and_then(|arrival| self.hold_next(index, arrival, held, found));
         // Its sender may have notified meanwhile, before it sent: the order of the pair.
         found.extend(self.notified_by(from).map(|bits| Found::Notified { from, bits }));
-        found.extend(self.copy_pulses(index, from, held));
+        found.extend(self.copy_pulses(index, from));
         found.extend(message);
     }
 
@@ -272,38 +256,38 @@ impl Endpoint {
     }
 
     /// Copies the pulses of a local endpoint that the proxy has not seen.
-    fn copy_pulses(&mut self, index: u32, from: Address, held: &mut HeldMessages) -> Option<Found> {
+    fn copy_pulses(&mut self, index: u32, from: Address) -> Option<Found> {
         let peer = self.peers.get_mut(index);
         if !peer.has_uncopied_pulse() {
             return None;
         }
         let copied = std::iter::from_fn(|| peer.link_mut().copy_pulse());
-        let pulses = copied.map(|(code, value)| Pulse { code, value }).collect();
-        *held.pulse_batches.entry(from.0).or_default() += 1;
+        let pulses: Vec<Pulse> = copied.map(|(code, value)| Pulse { code, value }).collect();
+        if pulses.is_empty() {
+            return None;
+        }
+        *peer.pulse_batches_mut() += 1;
         Some(Found::Pulses { from, pulses })
     }
 
     /// A batch of pulses has left: the places of the first ones, so many, are free. Whether others
     /// of their sender wait.
-    pub(crate) fn remove_copied_pulses(
-        &mut self,
-        held: &mut HeldMessages,
-        from: Address,
-        pulses: usize,
-    ) -> bool {
-        held.end_pulse_batch(from);
+    pub(crate) fn remove_copied_pulses(&mut self, from: Address, pulses: usize) -> bool {
         let Some(index) = self.peers.find(from) else { return false };
         let peer = self.peers.get_mut(index);
+        let batches = peer.pulse_batches_mut();
+        *batches = batches.saturating_sub(1);
         peer.link_mut().remove_copied_pulses(pulses);
         peer.has_uncopied_pulse()
     }
 
     /// The latest batch of pulses, so many, cannot be sent on yet.
-    pub(crate) fn uncopy_pulses(&mut self, held: &mut HeldMessages, from: Address, pulses: usize) {
-        held.end_pulse_batch(from);
-        if let Some(index) = self.peers.find(from) {
-            self.peers.get_mut(index).link_mut().uncopy_pulses(pulses);
-        }
+    pub(crate) fn uncopy_pulses(&mut self, from: Address, pulses: usize) {
+        let Some(index) = self.peers.find(from) else { return };
+        let peer = self.peers.get_mut(index);
+        let batches = peer.pulse_batches_mut();
+        *batches = batches.saturating_sub(1);
+        peer.link_mut().uncopy_pulses(pulses);
     }
 
     /// Whether pulses of this sender wait that the proxy has not seen, or has returned.
