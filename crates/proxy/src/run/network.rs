@@ -21,10 +21,6 @@ const PACKETS: usize = 256;
 /// The pause after a connection that could not be accepted.
 const NO_ACCEPT: Duration = Duration::from_millis(500);
 
-/// The reason that a peer gets when the machine closes a connection.
-const CLOSED: Reason = Reason(1);
-/// The reason that a peer gets when this life of the proxy ends.
-const LEFT: Reason = Reason(2);
 /// A connection that lasted so long is made again at once.
 const LASTED: Duration = Duration::from_secs(1);
 
@@ -250,7 +246,7 @@ impl<'a> Network<'a> {
             {
                 let Some(peer) = self.peers.iter_mut().find(|peer| peer.name == *name) else {
                     eprintln!("m3-proxy: {name} has a certificate, and no entry in the registry");
-                    wire.connection.close(CLOSED);
+                    wire.connection.close(Reason::CLOSED);
                     self.wires.remove(&id);
                     return;
                 };
@@ -285,7 +281,7 @@ impl<'a> Network<'a> {
         let Some(wire) = self.wires.remove(&id) else { return };
         let why = end.to_string();
         let lasted = wire.node.is_some() && now.saturating_duration_since(wire.begun) >= LASTED;
-        let left = wire.node.filter(|_| *end == End::Closed(LEFT));
+        let left = wire.node.filter(|_| *end == End::Closed(Reason::LEFT));
         let mut gone = left.map(|node| (node, EndSign::Left));
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
             peer.dialled = None;
@@ -356,13 +352,13 @@ impl<'a> Network<'a> {
 
     /// Tells all peers that this life of the proxy ends.
     pub fn leave(&mut self) {
-        self.wires.values_mut().for_each(|wire| wire.connection.close(LEFT));
+        self.wires.values_mut().for_each(|wire| wire.connection.close(Reason::LEFT));
     }
 
     /// Closes a connection that the machine knows no longer.
     pub fn close(&mut self, id: ConnectionId, machine: &Machine, now: Instant) {
         let Some(mut wire) = self.wires.remove(&id) else { return };
-        wire.connection.close(CLOSED);
+        wire.connection.close(Reason::CLOSED);
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
             peer.dialled = None;
             peer.next_dial = now + peer.pause;

@@ -23,17 +23,25 @@ const NAME: u8 = 3;
 /// The largest name.
 const NAME_BYTES: usize = 63;
 
-/// Why a side closes. The user of the transport gives the numbers their meaning.
+/// Why a side closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason(pub u16);
 
+impl Reason {
+    /// The connection was refused, or another one has replaced it.
+    pub const CLOSED: Self = Self(1);
+    /// The life of the proxy has ended.
+    pub const LEFT: Self = Self(2);
+}
+
 impl std::fmt::Display for Reason {
-    /// The numbers of the proxy, in words.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            1 => f.write_str("the connection was refused, or another one has replaced it"),
-            2 => f.write_str("its proxy has ended; start it there with `m3 node join`"),
-            other => write!(f, "reason {other}, which this release does not know"),
+        match *self {
+            Self::CLOSED => {
+                f.write_str("the connection was refused, or another one has replaced it")
+            }
+            Self::LEFT => f.write_str("its proxy has ended; start it there with `m3 node join`"),
+            Self(other) => write!(f, "reason {other}, which this release does not know"),
         }
     }
 }
