@@ -15,7 +15,8 @@ install:
 		$(if $(DESTDIR),--destdir "$(DESTDIR)")
 
 check:
-	$(CARGO) xtask ci
+	$(CARGO) xtask test
+	$(CARGO) xtask check
 
 clean:
 	$(CARGO) clean

@@ -11,6 +11,7 @@ LOCALNODE = -1
 DRVSBUSY = -317
 ERRCODE = -300
 FOREVER = -1
+CLIENT_GONE = (-64, -109, -306, -324, -332, -500)  # errors of a reply that end no server
 UNTIL_ENDED, WITH_CREATOR, WITH_MEMBERS = 0, 1, 2  # when a VM ends without a request
 BINDS = ("mnx_bind", "mnx_tbind", "mnx_lclbind")  # their last argument is the slot
 TEXT_MAX = 4096  # bytes of an answer that sendrec and receive accept besides the 48
@@ -122,5 +123,11 @@ def receive(source, message):
 
 
 def reply(client, message, data=b""):
-    """Answers a request with bytes."""
-    call("m3_reply_long", client, ctypes.byref(message), data, ctypes.c_size_t(len(data)))
+    """Answers a request with bytes. False if the client gave up or ended: serve the next one."""
+    try:
+        call("m3_reply_long", client, ctypes.byref(message), data, ctypes.c_size_t(len(data)))
+    except M3Error as error:
+        if error.code not in CLIENT_GONE:
+            raise
+        return False
+    return True

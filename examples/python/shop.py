@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from m3 import ANY, WITH_CREATOR, M3Error, Message, call, start_node, start_vm
+from m3 import ANY, WITH_CREATOR, M3Error, Message, call, reply, start_node, start_vm
 
 VM, SERVER, CLIENT = 7, 1, 2
 ADD, SLEEP = 1, 2  # types of requests
@@ -23,7 +23,7 @@ def serve():
         if request.type == SLEEP:
             time.sleep(60)
         answer = Message.of(request.type, request.word(0) + request.word(1))
-        call("mnx_reply", request.source, ctypes.byref(answer))
+        reply(request.source, answer)
 
 
 def main():

@@ -57,7 +57,7 @@ fn client() -> Result<(), Box<dyn Error>> {
     println!("2 + 40 = {}, says endpoint {}", answer.word(0), answer.source);
 
     match me.sendrec_timeout(adder, &Message::new(SLEEP), Duration::from_millis(50)) {
-        Err(SendRecError::TimedOut(_)) => println!("it sleeps: the limit of 50 ms passed"),
+        Err(SendRecError::TimedOutAfter(_)) => println!("it sleeps: the limit of 50 ms passed"),
         other => println!("unexpected: {other:?}"),
     }
 

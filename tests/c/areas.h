@@ -110,6 +110,9 @@ static void blocks(void) {
      "a member of the set cannot allocate");
   block = area_call(&p, ALLOC, area, 0, 100).len;
   is(area_call(&p, WRITE, 0, 3, block).code, OK, "the owner of the area writes");
+  is(area_call(&s, ATTACHICA, 0, ICA_WRITE, block).code, EMOLPERM, "attachica to write there");
+  is(area_call(&s, ACCESS_OF, 0, 0, block).code, 0, "a refused attachica attaches nothing");
+  is(area_call(&s, DETACHICA, 0, 0, block).code, EMOLNONODE, "so there is nothing to leave");
   is(transfer(&p, &q, SHARE_BLOCK, block).code, OK, "the owner shares the block");
   is(area_call(&q, READ, 0, 0, block).code, 3, "the member reads the block");
 
@@ -132,6 +135,13 @@ static void blocks(void) {
   is(area_call(&q, ATTACHICA, 0, ICA_READ | ICA_WRITE, block).code, OK,
      "attachica by another process");
   is(area_call(&q, READ, 0, 0, block).code, 6, "the other process reads at the same address");
+  is(area_call(&q, ACCESS_OF, 0, 0, block).code, ICA_READ | ICA_WRITE, "and may write there");
+  is(area_call(&q, DETACHICA, 0, 0, block).code, OK, "it leaves");
+  is(area_call(&q, ATTACHICA, 0, ICA_READ, block).code, OK, "attachica to read alone");
+  is(area_call(&q, ACCESS_OF, 0, 0, block).code, ICA_READ, "the kernel forbids to write");
+  is(area_call(&q, ATTACHICA, 0, ICA_WRITE, block).code, EMOLPERM, "a reader does not write");
+  is(area_call(&q, ACCESS_OF, 0, 0, block).code, ICA_READ, "and stays attached");
+  is(area_call(&s, ACCESS_OF, 0, 0, block).code, 0, "a third process has nothing there");
   r = transfer(&p, &s, SEND_BLOCK, block);
   ok(r.code == OK && r.len == block, "a receiver needs no attachica");
   is(area_call(&s, READ, 0, 0, block).code, 6, "the receiver reads at the same address");

@@ -10,6 +10,7 @@
 #include "copies.h"
 #include "endpoints.h"
 #include "harness.h"
+#include "limits.h"
 #include "messages.h"
 #include "pulses.h"
 
@@ -286,6 +287,7 @@ int main(void) {
   requests();
   notifications();
   longs();
+  limits();
   copies();
   pulses();
   blocks();

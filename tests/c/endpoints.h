@@ -32,6 +32,11 @@ static void binds(void) {
   is((int)info.p_rts_flags, SLOT_FREE, "getprocinfo of a free slot: SLOT_FREE");
   is(mnx_proc_dump(VM), OK, "proc_dump");
   is(mnx_vm_dump(), OK, "vm_dump");
+  int own = dup(2), full = open("/dev/full", O_WRONLY);
+  ok(own >= 0 && full >= 0 && dup2(full, 2) == 2, "standard error on a full disk");
+  is(mnx_proc_dump(VM), OK, "proc_dump on a full disk");
+  is(mnx_vm_dump(), OK, "vm_dump on a full disk");
+  ok(dup2(own, 2) == 2 && close(own) == 0 && close(full) == 0, "standard error is back");
   end(&p, SIGKILL);
   until_state(VM, server_nr, SLOT_FREE);
   p = bound(VM, server_nr);

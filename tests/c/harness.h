@@ -78,14 +78,13 @@ static int is(int have, int want, const char *name) {
 enum op {
   BIND, LCLBIND, UNBIND, GETEP, WAIT4BIND, WAIT4BINDEP, WAIT4UNBIND,
   SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, NTFY_VALUE, WAKEUP,
-  WATCH, UNWATCH, WATCH_ALL, KIND, REPLY_RECEIVE, REPLY_RECEIVE_BAD, SET_WAIT,
+  WATCH, UNWATCH, WATCH_ALL, KIND, REPLY_RECEIVE, REPLY_RECEIVE_BAD, SET_WAIT, SET_LIMIT,
   SET_PRIORITY, SET_INHERITANCE, PULSE, PENDING, TIMER, CANCEL, MSG_READ, MSG_WRITE,
-  NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
-  SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
-  FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
+  NAME_ATTACH, NAME_LOCATE, WAIT4NAME, SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG,
+  RCVRQST_LONG, FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
   AREA, AREA_SET, ATTACH, DETACH, RENOUNCE, SEAL, ALLOC, FREE, TAKE, WRITE, READ,
   SEND_BLOCK, SENDREC_BLOCK, REPLY_BLOCK, SHARE_BLOCK, RECLAIM,
-  CREATEICA, DELETEICA, ATTACHICA, DETACHICA, GETMEM, FREEMEM,
+  CREATEICA, DELETEICA, ATTACHICA, DETACHICA, GETMEM, FREEMEM, ACCESS_OF,
   PEER, POLL, SETPRIV, VM_END, GETVMINFO,
   SEND_BAD, RECEIVE_BAD, IGNORE_SIGPIPE, TBIND, TBIND_SEND, TWO_THREADS, FORKED, EXEC, EXIT
 };
@@ -181,13 +180,7 @@ static int call_during_receive(struct order *o) {
   return code;
 }
 
-static int fork_is_unbound(void) {
-  int status = 0;
-  pid_t pid = fork();
-  if (pid == 0) _exit(mnx_wait4bind_T(TIMEOUT_NOWAIT) == EMOLTIMEDOUT ? 0 : 1);
-  waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+#include "access.h"
 
 /* Calls about areas and blocks. The address of a block travels in len. */
 static void execute_area(struct order *o, struct result *r) {
@@ -231,6 +224,7 @@ static void execute_area(struct order *o, struct result *r) {
   case CREATEICA: block = createica(o->len, o->nr); break;
   case DELETEICA: r->code = deleteica(block); return;
   case ATTACHICA: r->code = attachica(o->vm, block, o->nr); return;
+  case ACCESS_OF: r->code = access_of(block); return;
   case DETACHICA: r->code = detachica(o->vm, block); return;
   case GETMEM: block = getmem(o->ep, o->len, o->nr); break;
   case FREEMEM: r->code = freemem(block); return;
@@ -276,6 +270,7 @@ static void execute(struct order *o, struct result *r) {
     break;
   case REPLY_RECEIVE_BAD: r->code = m3_reply_receive_T(o->ep, &o->m, (int *)8, o->ms); break;
   case SET_WAIT: r->code = m3_set_wait(o->ep); break;
+  case SET_LIMIT: r->code = m3_set_receive_limit(o->len); break;
   case SET_PRIORITY: r->code = m3_set_priority(o->ep); break;
   case SET_INHERITANCE: r->code = m3_set_inheritance(o->ep); break;
   case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
@@ -353,7 +348,9 @@ static void execute(struct order *o, struct result *r) {
   case AREA: case AREA_SET: case ATTACH: case DETACH: case RENOUNCE: case SEAL: case ALLOC:
   case FREE: case TAKE: case WRITE: case READ: case SEND_BLOCK: case SENDREC_BLOCK:
   case REPLY_BLOCK: case SHARE_BLOCK: case RECLAIM: case CREATEICA: case DELETEICA:
-  case ATTACHICA: case DETACHICA: case GETMEM: case FREEMEM: execute_area(o, r); break;
+  case ATTACHICA: case DETACHICA: case GETMEM: case FREEMEM: case ACCESS_OF:
+    execute_area(o, r);
+    break;
   case POLL:
     readable.fd = m3_fd();
     r->code = readable.fd < 0 ? readable.fd : poll(&readable, 1, (int)o->ms);

@@ -1,20 +1,34 @@
-/* Wrong uses of the C API. Prints a line for each: the call, its code, and m3_strerror's text.
- * misuse.txt has the lines that are right; tests/c/run.sh compares them. */
+/* Wrong uses of the C API. Prints the call, its code and m3_strerror's text, and m3_last_reason's
+ * sentence. misuse.txt has the lines that are right; tests/c/run.sh compares them. */
 #define M3_NO_SHORT_NAMES
 #include <m3ipc.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A call on one line, and the text of its code. */
 #define TRY(call) show(#call, (long)(call))
 
+/* A text, with DIR in place of the runtime directory. */
+static void print_reason(const char *text)
+{
+    const char *dir = getenv("M3_RUNTIME_DIR");
+    const char *at = dir && *dir ? strstr(text, dir) : NULL;
+    if (at)
+        printf("    %.*sDIR%s\n", (int)(at - text), text, at + strlen(dir));
+    else
+        printf("    %s\n", text);
+}
+
 static void show(const char *call, long code)
 {
-    if (code < 0)
+    if (code < 0) {
         printf("%s: %ld: %s\n", call, code, m3_strerror((int)code));
-    else
+        print_reason(m3_last_reason());
+    } else {
         printf("%s: ok\n", call);
+    }
 }
 
 static void before_the_node(void)
@@ -173,6 +187,7 @@ int main(void)
 {
     int self;
 
+    puts(m3_last_reason());
     before_the_node();
     puts("# the node");
     TRY(mnx_drvs_init(99, NULL));

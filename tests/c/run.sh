@@ -126,6 +126,9 @@ for build in kernel com; do
     step "compile sockets, $build" $c11 $define -o "$work/sockets.$build" "$here/sockets.c" \
         -L"$work/lib" -lm3ipc -lpthread
 done
+step "compile forks" $c11 -D_DEFAULT_SOURCE -o "$work/forks" "$here/forks.c" -L"$work/lib" -lm3ipc \
+    -lpthread
+step "compile room" $c11 -D_DEFAULT_SOURCE -o "$work/room" "$here/room.c" -L"$work/lib" -lm3ipc
 step "compile migrate" $c11 -o "$work/migrate" "$here/migrate.c" -L"$work/lib" -lm3ipc
 step "compile blocks" $c11 -o "$work/blocks" "$here/blocks.c" -L"$work/lib" -lm3ipc
 step "compile reply_receive" $c11 -o "$work/reply_receive" "$here/reply_receive.c" \
@@ -164,6 +167,8 @@ diff "$work/sockets.expected" "$work/log" >"$work/differences"
 report $? "com-sockets return what kernel sockets return ($(grep -c : "$work/log") results)" \
     "$work/differences"
 run "blocks through com-sockets" 60 "$work/blocks"
+run "room beyond what arrives" 120 "$work/room"
+run "forks beside threads inside the library" 600 "$work/forks"
 # Two nodes of one VM, and one without a proxy. Slot 10 of beta has its backup on alpha.
 start_nodes() {
     # Below the ports that the kernel gives to connections of other programs.

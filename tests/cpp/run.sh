@@ -77,7 +77,7 @@ ln -s libm3ipc.so.0 "$work/lib/libm3ipc.so"
 
 gxx=${GXX:-g++}
 clangxx=${CLANGXX:-$(command -v clang++-19 || command -v clang++ || echo clang++)}
-warnings="-Wall -Wextra -Wpedantic -Wconversion -Werror"
+warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 sanitizers="-g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 for cxx in "$gxx" "$clangxx"; do
     name=$(basename "$cxx")

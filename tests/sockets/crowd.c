@@ -95,7 +95,7 @@ static void trip(int fd, int number)
 /* Bytes through rings, and through the kernel. */
 static void counted(unsigned long counts[2])
 {
-    const char *name = getenv("M3SOCK_COUNTS");
+    const char *name = getenv("M3_MATRIX_COUNTS");
     int file = name ? open(name, O_RDONLY) : -1;
     if (file >= 0 && pread(file, counts, 16, COUNTS_AT) != 16)
         quit("the counters");

@@ -5,7 +5,7 @@
 #include <glob.h>
 #include <time.h>
 
-enum { GOOD = 4, TURNS = 250, PAGE_BYTES = 4096, RINGS = 128 * 1024 };
+enum { GOOD = 4, TURNS = 250, PAGE_BYTES = 4096, RINGS = 128 * 1024, BITS_AT = 65536 };
 
 /* The memory of this connection, in the file that its cookie names; null without the library. */
 volatile unsigned long *page_of(int stream)
@@ -15,7 +15,7 @@ volatile unsigned long *page_of(int stream)
     const char *home = getenv("M3_RUNTIME_DIR");
     char name[PATH_MAX];
     glob_t all;
-    if (!getenv("M3SOCK_POLICY") || !home)
+    if (!getenv("M3_MATRIX_SHARED") || !home)
         return NULL;
     if (getsockopt(stream, SOL_SOCKET, SO_COOKIE, &cookie, &length) != 0)
         quit("no cookie");
@@ -122,13 +122,13 @@ static char *poller_bits(int process)
     const char *home = getenv("M3_RUNTIME_DIR");
     char name[PATH_MAX];
     glob_t all;
-    if (!getenv("M3SOCK_POLICY") || !home)
+    if (!getenv("M3_MATRIX_SHARED") || !home)
         return NULL;
     snprintf(name, sizeof name, "%s/sock-*/p%d", home, process);
     if (glob(name, 0, NULL, &all) != 0)
         return NULL;
     int file = open(all.gl_pathv[0], O_RDWR);
-    void *bits = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, PAGE_BYTES);
+    void *bits = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, BITS_AT);
     if (bits == MAP_FAILED)
         quit("the bits of the event loops");
     close(file);

@@ -26,8 +26,14 @@ static struct sock_fprog filter_of(const int *calls, int count, unsigned listed,
 }
 
 /* The calls of the limited programs below. */
-static const int own_calls[] = { SYS_read, SYS_write, SYS_sendto, SYS_recvfrom, SYS_poll,
-    SYS_epoll_wait, SYS_close, SYS_exit, SYS_exit_group };
+static const int own_calls[] = { SYS_read, SYS_write, SYS_sendto, SYS_recvfrom, SYS_close, SYS_exit,
+    SYS_exit_group,
+#ifdef SYS_poll
+    SYS_poll, SYS_epoll_wait
+#else
+    SYS_ppoll, SYS_epoll_pwait
+#endif
+};
 #define OWN_CALLS (int)(sizeof own_calls / sizeof *own_calls)
 
 static int same(const char *from, const char *text)
@@ -299,8 +305,8 @@ static void limit_library(void)
 {
     static const int others[] = { SYS_madvise, SYS_kill, SYS_getsockopt, SYS_setsockopt,
         SYS_sendmsg, SYS_recvmsg, SYS_recvfrom, SYS_ppoll, SYS_eventfd2, SYS_fcntl,
-        SYS_readlinkat, SYS_openat, SYS_rt_sigprocmask, SYS_sched_yield };
-    forbid(others, 14, 0);
+        SYS_readlinkat, SYS_openat, SYS_rt_sigprocmask, SYS_sched_yield, SYS_close_range };
+    forbid(others, 15, 0);
 }
 
 /* Lets the other side write to an event loop that is awake, then limits the process. */

@@ -196,13 +196,17 @@ void two_pending_asked(void)
         WAIT(set, 0);
         /* The call by its number. */
         far_write_here(0, "by number");
+#ifdef SYS_epoll_wait
         found("SYS_epoll_wait", (int)syscall(SYS_epoll_wait, set, list, 8, 30000), list);
+#endif
         found("SYS_epoll_pwait", (int)syscall(SYS_epoll_pwait, set, list, 8, 0, NULL, 8), list);
         struct timespec none = { 0, 0 };
         found("epoll_pwait2", epoll_pwait2(set, list, 8, &none, NULL), list);
+#ifdef SYS_poll
         say("SYS_poll: %ld, %#x", syscall(SYS_poll, &one, 1, 0), one.revents);
+#endif
         GET(read(fd, bytes, 100));
-        found("SYS_epoll_wait", (int)syscall(SYS_epoll_wait, set, list, 8, 0), list);
+        found("SYS_epoll_pwait", (int)syscall(SYS_epoll_pwait, set, list, 8, 0, NULL, 8), list);
     }
 }
 

@@ -209,7 +209,8 @@ class Mode:
             environment["M3_RUNTIME_DIR"] = self.dir
             self.count += 1
             counters = f"{self.dir}/{self.count}.counters"
-            words = [f"{BUILT}/m3", "sock", "run", "--counters", counters, "--", *words]
+            run = [f"{BUILT}/m3", "sock", "run", "--children", "--counters", counters]
+            words = [*run, "--", *words]
         return subprocess.Popen(
             words, stdout=output, stderr=subprocess.STDOUT, cwd=self.dir, user=self.user,
             env=environment, start_new_session=True, text=True, stdin=subprocess.DEVNULL,

@@ -2,33 +2,59 @@
 # The matrix: each case of matrix.c over TCP and over Unix sockets, with the kernel's sockets and
 # under `m3 sock run` in four settings, compared line by line. A case counts only where bytes went
 # through a ring. A run of all cases also checks `m3 sock stat` (stat.sh), `m3 sock check --suite`
-# (check.sh), and pins of streams that overflow.
+# (check.sh), where the library loads (loads.sh), and pins of streams that overflow.
 #
 #   tests/sockets/run.sh [CASE...]        the last line is: N passed, N failed
+#   tests/sockets/run.sh loads            the cases of loads.sh alone
 #
-# A run of all cases has TCP and Unix sockets side by side, each in a run of its own (KIND=tcp,
-# KIND=unix): most cases wait for a process, so one run leaves the CPUs idle.
+# A run of all cases has eight runs side by side: TCP and Unix sockets (KIND=tcp, KIND=unix), and of
+# each three parts of the matrix and what is not in it (PART=0 to 2, PART=others). Most cases wait
+# for a process, so one run leaves the CPUs idle.
 #
 # Needs `cargo build --release` (or what CARGO_TARGET_DIR and PROFILE name), and CC (else cc).
 # The script leaves neither files nor processes behind.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kinds=${KIND-tcp unix}
+part=${PART-}
+parts=3
+runs='tcp-others unix-others tcp-0 unix-0 tcp-1 unix-1 tcp-2 unix-2'
 . "$here/setup.sh"
+limit=${LIMIT:-300}
+# The parts of a run of all cases share its programs.
+programs=${PROGRAMS:-$work/programs}
+build() {
+    mkdir "$programs"
+    ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$programs/matrix" \
+        "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
+        "$here/sets.c" "$here/pending.c" "$here/event_mask.c" "$here/threads.c" \
+        "$here/fork.c" "$here/many.c" "$here/slots.c" "$here/once.c" "$here/steps.c" \
+        "$here/hostile.c" "$here/pointers.c" "$here/rights.c" "$here/standard.c" \
+        "$here/limits.c" "$here/order.c" "$here/ends.c" "$here/odd.c" "$here/unseen.c" \
+        "$here/unseen_fork.c" "$here/rare.c" -lpthread || return
+    # The program needs no C library, so any compiler for this machine can build it.
+    ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie \
+        -o "$programs/static" "$here/static.c" || rm -f "$programs/static"
+    for program in stat crowd lifetimes alone overflow; do
+        ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$programs/$program" \
+            "$here/$program.c" -lpthread || return
+    done
+}
+[ -n "${PROGRAMS-}" ] || build || exit 3
 if [ $# -eq 0 ] && [ -z "${KIND-}" ]; then
-    for kind in $kinds; do
-        KIND=$kind "$here/run.sh" >"$work/$kind.log" 2>&1 &
+    for run in $runs; do
+        PROGRAMS=$programs KIND=${run%-*} PART=${run#*-} "$here/run.sh" >"$work/$run.log" 2>&1 &
         started="$started $!"
     done
     for pid in $started; do wait "$pid"; done
     started=
-    for kind in $kinds; do
-        sed '$d' "$work/$kind.log"
-        totals=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$work/$kind.log")
+    for run in $runs; do
+        sed '$d' "$work/$run.log"
+        totals=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$work/$run.log")
         if [ -z "$totals" ]; then
-            tail -n 1 "$work/$kind.log"
+            tail -n 1 "$work/$run.log"
             totals='0 1'
-            echo "FAIL the run of $kind ended early"
+            echo "FAIL the run $run ended early"
         fi
         passed=$((passed + ${totals% *}))
         failed=$((failed + ${totals#* }))
@@ -36,27 +62,13 @@ if [ $# -eq 0 ] && [ -z "${KIND-}" ]; then
     finish
     exit
 fi
-limit=${LIMIT:-100}
-${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
-    "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
-    "$here/sets.c" "$here/pending.c" "$here/event_mask.c" "$here/threads.c" "$here/fork.c" \
-    "$here/many.c" "$here/slots.c" "$here/once.c" "$here/steps.c" "$here/hostile.c" \
-    "$here/pointers.c" "$here/rights.c" "$here/standard.c" "$here/limits.c" \
-    "$here/order.c" "$here/ends.c" "$here/odd.c" \
-    "$here/unseen.c" "$here/unseen_fork.c" "$here/rare.c" \
-    -lpthread || exit 3
-# The program needs no C library, so any compiler for this machine can build it.
-if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie \
-    -o "$work/static" "$here/static.c"; then
-    M3_MATRIX_STATIC=$work/static
+if [ -x "$programs/static" ]; then
+    M3_MATRIX_STATIC=$programs/static
     export M3_MATRIX_STATIC
 fi
-for program in stat crowd lifetimes alone overflow; do
-    ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/$program" \
-        "$here/$program.c" -lpthread || exit 3
-done
 
-common='upgrade-after = 0'
+# Some cases go on in another program with the library.
+common=$(printf 'upgrade-after = 0\nchildren = ["*"]')
 # A case counts only where the ring has its bytes.
 rings='[test]\nalways-ring = true\nnever-rest = true\n'
 printf "%s\n$rings" "$common" >"$work/default"
@@ -83,7 +95,7 @@ frees_memory() {
     rm -rf "$M3_RUNTIME_DIR"/*
     for round in 1 2 3 4 5 6 7 8 9 10; do
         timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" -- \
-            "$work/matrix" unix many_churn >"$work/shared" 2>"$work/error" </dev/null ||
+            "$programs/matrix" unix many_churn >"$work/shared" 2>"$work/error" </dev/null ||
             fail "memory of earlier connections, round $round" "$work/error"
     done
     left_kb=$(du -sk "$M3_RUNTIME_DIR" | cut -f 1)
@@ -112,7 +124,8 @@ one() {
     case=$2
     ring=$3
     rm -rf "$M3_RUNTIME_DIR"/*
-    timeout -k 2 "$limit" "$work/matrix" "$kind" "$case" >"$work/native" 2>"$work/error" </dev/null
+    timeout -k 2 "$limit" "$programs/matrix" "$kind" "$case" >"$work/native" \
+        2>"$work/error" </dev/null
     code=$?
     if [ $code -eq 77 ]; then
         echo "left out: $kind $case: $(cat "$work/error")"
@@ -123,8 +136,8 @@ one() {
         return
     fi
     for setting in default tiny wakeup message; do
-        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$setting" \
-            --counters "$work/counters" -- "$work/matrix" "$kind" "$case" \
+        M3_MATRIX_SHARED=1 timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$setting" \
+            --counters "$work/counters" -- "$programs/matrix" "$kind" "$case" \
             >"$work/shared" 2>"$work/error" </dev/null
         code=$?
         diff "$work/native" "$work/shared" >"$work/difference"
@@ -149,19 +162,21 @@ lifetime() {
     rm -rf "$M3_RUNTIME_DIR"/*
     rm -f "$work/counters"
     timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" \
-        --counters "$work/counters" -- "$work/lifetimes" "$1" "$2" >"$work/shared" \
+        --counters "$work/counters" -- "$programs/lifetimes" "$1" "$2" >"$work/shared" \
         2>"$work/error" </dev/null
     code=$?
-    if [ "$2" = killed_both ]; then
-        # The kernel may still be at the end of the second process.
-        for try in 1 2 3 4 5 6 7 8 9 10; do
+    # The kernel may still be at the end of the last process, until the watchdog of the case.
+    until_s=$(($(date +%s) + limit))
+    while
+        if [ "$2" = killed_both ]; then
             "$built/m3" sock run --policy "$work/default" -- true
-            [ -n "$(find "$M3_RUNTIME_DIR" -name '????????????????')" ] || break
-            sleep 0.1
-        done
-        code=0
-    fi
-    left=$(find "$M3_RUNTIME_DIR" -name '????????????????')
+            code=0
+        fi
+        left=$(find "$M3_RUNTIME_DIR" -name '????????????????')
+        [ -n "$left" ] && [ "$(date +%s)" -lt "$until_s" ]
+    do
+        sleep 0.1
+    done
     if [ $code -ne 0 ]; then
         fail "lifetime $1 $2 ended with $code" "$work/error"
     elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
@@ -177,7 +192,7 @@ lifetime() {
 alone() {
     rm -rf "$M3_RUNTIME_DIR"/*
     timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/same" --counters "$work/counters" \
-        -- "$work/alone" "$1" 50 >"$work/shared" 2>"$work/error" </dev/null
+        -- "$programs/alone" "$1" 50 >"$work/shared" 2>"$work/error" </dev/null
     code=$?
     ring=$(counter "$work/counters" 0)
     if [ $code -ne 0 ]; then
@@ -198,7 +213,7 @@ overflow() {
     place=$work/$3-$1-$2
     mkdir "$place"
     timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$3" \
-        --counters "$work/counters" -- "$work/overflow" "$1" "$2" "$place" >"$work/shared" \
+        --counters "$work/counters" -- "$programs/overflow" "$1" "$2" "$place" >"$work/shared" \
         2>"$work/error" </dev/null &
     running=$!
     await [ -e "$place/sent" ] || kill $running
@@ -264,8 +279,9 @@ leaves() {
 # of words and a page for each ring.
 crowd() {
     rm -rf "$M3_RUNTIME_DIR"/*
-    timeout -k 2 $((6 * limit)) "$built/m3" sock run --policy "$work/crowd.policy" \
-        --counters "$work/counters" -- "$work/crowd" "$1" "$2" >"$work/shared" 2>"$work/error" \
+    M3_MATRIX_COUNTS=$work/counters timeout -k 2 $((6 * limit)) \
+        "$built/m3" sock run --policy "$work/crowd.policy" \
+        --counters "$work/counters" -- "$programs/crowd" "$1" "$2" >"$work/shared" 2>"$work/error" \
         </dev/null
     code=$?
     read -r share kilobytes <"$work/shared"
@@ -282,8 +298,17 @@ crowd() {
 
 . "$here/stat.sh"
 . "$here/check.sh"
-for case in ${*:-$("$work/matrix" --list)}; do
+. "$here/loads.sh"
+if [ "$*" = loads ]; then
+    loads
+    finish
+    exit
+fi
+at=0
+for case in ${*:-$("$programs/matrix" --list)}; do
     ring=yes
+    at=$(((at + 1) % parts))
+    [ "${part:-$at}" = $at ] || continue
     case $case in
     -*) ring=no case=${case#-} ;;
     esac
@@ -292,8 +317,8 @@ for case in ${*:-$("$work/matrix" --list)}; do
         [ "$kind $case" = "unix urgent" ] || one "$kind" "$case" $ring
     done
 done
-# Named cases are all of such a run.
-if [ $# -gt 0 ]; then
+# Named cases are all of such a run, and so is a part of the matrix.
+if [ $# -gt 0 ] || [ "${part:-others}" != others ]; then
     finish
     exit
 fi
@@ -321,6 +346,8 @@ case $kinds in
     suites
     frees_memory
     needs_libc_alone
+    kinds='tcp unix'
+    loads
     ;;
 esac
 finish

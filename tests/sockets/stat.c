@@ -61,6 +61,21 @@ static void whole(int fd, int sends)
     }
 }
 
+/* Options that fail, or that set what is set: the connection must stay in its ring. */
+static void set_nothing(int fd)
+{
+    int none = 12345, wrong = -1, off = 0;
+    unsigned rate;
+    socklen_t size = sizeof rate;
+    if (!setsockopt(fd, SOL_SOCKET, none, &wrong, sizeof wrong) ||
+        !setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &wrong, sizeof wrong))
+        fail("a wrong option is set");
+    if (getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &size) ||
+        setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, size) ||
+        setsockopt(fd, SOL_SOCKET, SO_TIMESTAMP, &off, sizeof off))
+        fail("setsockopt");
+}
+
 int main(int count, char **words)
 {
     if (count != 3)
@@ -87,6 +102,8 @@ int main(int count, char **words)
         for (int trip = 0; trip < TRIPS; trip++) {
             whole(fd, 1);
             whole(fd, 0);
+            if (trip == 0)
+                set_nothing(fd);
         }
         await("end");
         return 0;
@@ -96,6 +113,8 @@ int main(int count, char **words)
         fail("accept");
     for (int trip = 0; trip < TRIPS; trip++) {
         whole(fd, 0);
+        if (trip == 0)
+            set_nothing(fd);
         whole(fd, 1);
     }
     char where[128];

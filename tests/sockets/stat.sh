@@ -36,7 +36,7 @@ inspect() {
     place=$work/stat-$kind
     mkdir "$place"
     timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/bulk" -- \
-        "$work/stat" "$kind" "$place" >"$work/error" 2>&1 </dev/null &
+        "$programs/stat" "$kind" "$place" >"$work/error" 2>&1 </dev/null &
     running=$!
     if ! await [ -e "$place/ready" ]; then
         fail "stat $kind: the programs do not start" "$work/error"

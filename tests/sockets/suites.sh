@@ -27,7 +27,7 @@ as() {
     mode=$1
     shift
     if [ "$mode" = shared ]; then
-        exec $drop "$built/m3" sock run --policy "$work/policy" \
+        exec $drop "$built/m3" sock run --children --policy "$work/policy" \
             --counters "$counters.$BASHPID" -- "$@"
     fi
     exec $drop "$@"

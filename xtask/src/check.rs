@@ -1,4 +1,4 @@
-//! `cargo xtask check`: the rules of the project that no compiler and no other tool checks.
+//! `cargo xtask check RULE...`: the rules of the project that no compiler and no other tool checks.
 //!
 //! Each check is a pure function from files to findings, so a unit test plants a defect in it. To
 //! add a check, write a module with such a function and add a row to [`CHECKS`].
@@ -14,6 +14,7 @@ mod finding;
 mod input;
 mod lengths;
 mod links;
+mod locks;
 mod manifests;
 mod orphans;
 mod paths;
@@ -31,7 +32,7 @@ use self::input::Tree;
 /// A check: its name, and the function that makes its report.
 type Check = (&'static str, fn(&Tree) -> Result<Report, Error>);
 
-/// The checks that read files alone. `cargo xtask check` runs them.
+/// The checks that read files alone.
 const CHECKS: &[Check] = &[
     ("direction", direction::report),
     ("dependencies", dependencies::report),
@@ -44,35 +45,27 @@ const CHECKS: &[Check] = &[
     ("links", links::report),
     ("circles", circles::report),
     ("orphans", orphans::report),
+    ("locks", locks::report),
 ];
 
-/// The checks that need a build. They run where they are named.
+/// The checks that need a build.
 const NAMED_CHECKS: &[Check] = &[("public-api", public_api::report), ("sizes", sizes::report)];
 
-/// What to check.
-#[derive(clap::Args)]
-pub struct Args {
-    /// The checks to run: direction, dependencies, manifests, unsafe, lengths, width, fences,
-    /// paths, links, circles, orphans (these are the default), public-api, sizes
-    names: Vec<String>,
+fn named(name: &str) -> Option<&'static Check> {
+    CHECKS.iter().chain(NAMED_CHECKS).find(|(known, _)| *known == name)
 }
 
-/// Runs checks and prints what they find; the last line is the figure of the whole.
+/// Whether all of these words name rules; an empty list names none.
+pub fn are_rules(names: &[String]) -> bool {
+    !names.is_empty() && names.iter().all(|name| named(name).is_some())
+}
+
+/// Checks the named rules and prints what breaks them; the last line is the figure of the whole.
 ///
 /// # Errors
-/// Where a rule is broken, a check is unknown, or a file cannot be read.
-pub fn run(workspace: Workspace, args: &Args) -> Result<(), Error> {
-    let mut chosen: Vec<&Check> = Vec::new();
-    for name in &args.names {
-        let known = CHECKS.iter().chain(NAMED_CHECKS).find(|(known, _)| known == name);
-        chosen.push(known.ok_or_else(|| Error::Unknown {
-            what: format!("check `{name}`"),
-            next: "`cargo xtask check --help` names them.",
-        })?);
-    }
-    if chosen.is_empty() {
-        chosen.extend(CHECKS);
-    }
+/// Where a rule is broken, or a file cannot be read.
+pub fn run(workspace: Workspace, names: &[String]) -> Result<(), Error> {
+    let chosen: Vec<&Check> = names.iter().filter_map(|name| named(name)).collect();
     let tree = Tree::read(workspace)?;
     let is_single = chosen.len() == 1;
     let mut broken = 0;
@@ -86,7 +79,7 @@ pub fn run(workspace: Workspace, args: &Args) -> Result<(), Error> {
             0 => figure,
             count => format!("{count} findings"),
         };
-        // CI names the step already.
+        // The line of the step names the rule already.
         if is_single { println!("{figure}") } else { println!("{name}: {figure}") }
     }
     if broken > 0 { Err(Error::Reported) } else { Ok(()) }

@@ -1,14 +1,14 @@
-//! `cargo xtask ci`: all checks and tests.
+//! `cargo xtask test` and `cargo xtask check`: the gate in two halves.
 //!
 //! The steps are data, in `ci/steps.rs` and `ci/long_tier.rs`. Independent steps run side by side;
 //! a quiet step runs alone. Each step prints one line at its end, and its output goes to
-//! `target/ci/STEP.log`. The first failure ends the steps that still run, and the end of its log is
-//! printed. A step that lacks a tool is skipped with the reason. The last line is `N passed,
-//! N failed, N skipped` and counts steps.
+//! `target/ci/STEP.log`. A failure leaves out the steps that take the output of the failed step,
+//! and no others. A step that lacks a tool is skipped with the reason. The last lines name each
+//! failed case with the command that runs it alone, and count over all suites.
 
 mod figure;
 mod long_tier;
-mod process;
+pub mod process;
 mod schedule;
 mod step;
 mod steps;
@@ -22,6 +22,7 @@ use crate::workspace::Workspace;
 
 use self::long_tier::LONG_TIER;
 use self::schedule::Schedule;
+pub use self::step::Gate;
 use self::step::{Run, Step};
 use self::steps::GATE;
 
@@ -30,26 +31,21 @@ fn all_steps() -> impl Iterator<Item = &'static Step> + Clone {
     GATE.iter().chain(LONG_TIER)
 }
 
-/// The step that keeps the programs for later ones.
-const KEPT: &str = "programs";
-/// The steps that make these programs.
-const PROGRAM_STEPS: &[&str] = &["build", "build-proxy", KEPT];
-
 /// What to run.
 #[derive(clap::Args)]
 pub struct Args {
     /// Only the quick steps of a working loop
     #[arg(long, conflicts_with = "full")]
     fast: bool,
-    /// Also soak, long fuzzing, miri and sanitizers
+    /// The long tier too: soak, long fuzzing, simulation, sanitizers
     #[arg(long)]
     full: bool,
     /// Print the steps and their commands, and run nothing
     #[arg(long)]
     list: bool,
-    /// Only this step, and the builds that it takes programs from; may be given several times
-    #[arg(long, value_name = "STEP")]
-    only: Vec<String>,
+    /// Only these steps, and the builds whose output they take
+    #[arg(value_name = "STEP")]
+    pub steps: Vec<String>,
 }
 
 impl Args {
@@ -61,29 +57,27 @@ impl Args {
         }
     }
 
-    fn steps(&self) -> Result<Vec<&'static Step>, Error> {
-        let unknown = self.only.iter().find(|name| all_steps().all(|step| step.name != **name));
-        match unknown {
-            Some(name) => Err(Error::Unknown {
+    fn chosen(&self, gate: Gate) -> Result<Vec<&'static Step>, Error> {
+        if let Some(name) = self.steps.iter().find(|name| all_steps().all(|s| s.name != **name)) {
+            return Err(Error::Unknown {
                 what: format!("step `{name}`"),
-                next: "`cargo xtask ci --list` names them.",
-            }),
-            None if self.only.is_empty() => {
-                Ok(all_steps().filter(|step| step.run <= self.run()).collect())
-            }
-            None => {
-                let named = |step: &&Step| self.only.iter().any(|name| *name == step.name);
-                let follows =
-                    |name: &str| all_steps().filter(named).any(|it| it.after.contains(&name));
-                // Scripts would test programs of an earlier build, and tests its daemon.
-                let (takes_programs, starts_daemon) = (follows(KEPT), follows("test"));
-                let is_build = |step: &&Step| {
-                    takes_programs && PROGRAM_STEPS.contains(&step.name)
-                        || starts_daemon && step.name == "build"
-                };
-                Ok(all_steps().filter(|step| named(step) || is_build(step)).collect())
+                next: "`cargo xtask test --full --list` and `cargo xtask check --full --list` \
+                       name them.",
+            });
+        }
+        let is_chosen = |step: &Step| match self.steps.is_empty() {
+            true => step.gate == gate && step.run <= self.run(),
+            false => self.steps.iter().any(|name| name == step.name),
+        };
+        let mut chosen: Vec<&Step> = Vec::new();
+        // The takers of a step follow it in the list.
+        let all: Vec<&'static Step> = all_steps().collect();
+        for step in all.into_iter().rev() {
+            if is_chosen(step) || chosen.iter().any(|taker| taker.takes.contains(&step.name)) {
+                chosen.insert(0, step);
             }
         }
+        Ok(chosen)
     }
 }
 
@@ -91,11 +85,11 @@ impl Args {
 ///
 /// # Errors
 /// [`Error::Reported`] where a step failed; others where a step could not be started.
-pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
-    let steps = args.steps()?;
+pub fn run(workspace: &Workspace, gate: Gate, args: &Args) -> Result<(), Error> {
+    let steps = args.chosen(gate)?;
     if args.list {
         for step in steps {
-            println!("{:<12} {}", step.name, step.command_line());
+            println!("{:<18} {}", step.name, step.command_line(workspace));
         }
         return Ok(());
     }
@@ -125,10 +119,32 @@ mod tests {
             let earlier = all_steps().take(index);
             assert!(!step.name.is_empty() && !step.command.is_empty() && !step.next.is_empty());
             assert!(earlier.clone().all(|other| other.name != step.name), "{} twice", step.name);
-            for name in step.after {
+            for name in step.after.iter().chain(step.takes) {
                 let before = earlier.clone().find(|other| other.name == *name);
                 assert!(before.is_some(), "{} waits for {name}", step.name);
             }
         }
+    }
+
+    fn names(gate: Gate, words: &[&str]) -> Vec<&'static str> {
+        let steps = words.iter().map(|word| (*word).to_owned()).collect();
+        let args = Args { fast: false, full: false, list: false, steps };
+        let chosen = args.chosen(gate).ok();
+        chosen.into_iter().flatten().map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn a_named_step_brings_the_builds_that_it_takes() {
+        assert_eq!(names(Gate::Test, &["capi"]), ["build", "build-proxy", "programs", "capi"]);
+        assert!(names(Gate::Test, &["no-such-step"]).is_empty());
+    }
+
+    #[test]
+    fn the_tests_need_no_tool_that_is_installed_for_the_checks() {
+        let tests = names(Gate::Test, &[]);
+        let checks = names(Gate::Check, &[]);
+        assert!(tests.contains(&"test") && checks.contains(&"clippy"));
+        assert!(tests.iter().all(|name| !checks.contains(name)));
+        assert!(!tests.contains(&"tools"));
     }
 }

@@ -4,6 +4,7 @@
 //! then renamed, so that the installation never overwrites a daemon that runs or a loaded library.
 
 mod headers;
+mod machine;
 mod placer;
 mod plan;
 mod strip;
@@ -16,6 +17,7 @@ use std::process::Command;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
+use self::machine::Machine;
 use self::placer::{Placer, relative};
 use self::template::Values;
 
@@ -36,6 +38,9 @@ pub struct Args {
     /// The profile of cargo; `release` builds sooner and makes larger programs
     #[arg(long, default_value = "dist")]
     profile: String,
+    /// Build for another machine: a target of rustup, such as aarch64-unknown-linux-gnu
+    #[arg(long, value_name = "TARGET", requires = "destdir")]
+    target: Option<String>,
     /// Install the programs that are already built
     #[arg(long)]
     no_build: bool,
@@ -70,16 +75,25 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
             next: "Check out the whole tree; `ls crates` shows its packages.".into(),
         });
     }
+    let machine = Machine::new(args.target.clone());
+    machine.check()?;
     if !args.no_build {
-        build(&workspace.root, &args.profile, &args.prefix)?;
+        build(&workspace.root, args, &machine, PACKAGES)?;
     }
+    // This machine runs it for its pages and its completions.
+    let here = Machine::new(None);
+    if machine.is_other() {
+        build(&workspace.root, args, &here, &["m3ipc-cli"])?;
+    }
+    let m3 = here.folder(&workspace.target_dir, &args.profile).join("m3");
     let version = workspace.package("m3ipc-capi").map_or("0", |package| package.version.as_str());
     let values = Values::new(&args.prefix, &args.libdir, version);
     let root = args.destdir.clone().unwrap_or_else(|| "/".into());
-    let built = workspace.target_dir.join(&args.profile);
-    let shared = versioned::link(workspace, &built, &values.soname())?;
+    let built = machine.folder(&workspace.target_dir, &args.profile);
+    let shared = versioned::link(workspace, &built, &values.soname(), &machine.cc())?;
     let mut placer = Placer::new(&root);
-    plan::install(workspace, &built, &shared, &values, &mut placer)?;
+    let sources = plan::Sources { built, shared, m3, objcopy: machine.objcopy() };
+    plan::install(workspace, &sources, &values, &mut placer)?;
     println!(
         "{} files installed below {}",
         placer.count(),
@@ -92,17 +106,19 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-fn build(root: &Path, profile: &str, prefix: &Path) -> Result<(), Error> {
+fn build(root: &Path, args: &Args, machine: &Machine, packages: &[&str]) -> Result<(), Error> {
+    let profile = &args.profile;
     let mut cargo = Command::new("cargo");
     // The library starts the daemon from there.
-    cargo.env("M3IPC_BINDIR", prefix.join("bin"));
+    cargo.env("M3IPC_BINDIR", args.prefix.join("bin"));
     cargo.args(["build", "--profile", profile]);
-    cargo.args(PACKAGES.iter().flat_map(|name| ["-p", name])).current_dir(root);
+    machine.configure(&mut cargo);
+    cargo.args(packages.iter().flat_map(|name| ["-p", name])).current_dir(root);
     let status =
         cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
     if status.success() {
         return Ok(());
     }
-    let command = format!("cargo build --profile {profile} -p {}", PACKAGES.join(" -p "));
+    let command = format!("cargo build --profile {profile} -p {}", packages.join(" -p "));
     Err(Error::Failed { command, status })
 }

@@ -1,14 +1,16 @@
-//! `cargo xtask tools`: installs the tools of CI that are missing.
+//! `cargo xtask tools`: installs the tools of `cargo xtask check` that are missing.
 //!
-//! Cargo builds them from crates.io, once for the machine, with the versions of [`TOOLS`]. A tool
-//! that is already on PATH is taken as it is. Where the registry cannot be reached, the command
-//! says so and succeeds, and the steps that need the tool say that they are skipped.
+//! Cargo builds them from crates.io, once for the machine, with the versions of [`TOOLS`]. rustup
+//! installs the oldest compiler that the packages promise. A tool that is already on PATH is taken
+//! as it is. Where the registry cannot be reached, the command says so and succeeds, and the steps
+//! that need the tool say that they are skipped. Only the step of the oldest compiler fails then.
 
 use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
+use crate::workspace::Workspace;
 
 /// A program, and the package and version that bring it.
 struct Tool {
@@ -25,9 +27,8 @@ const fn tool(program: &'static str, version: &'static str) -> Tool {
 }
 
 const TOOLS: &[Tool] = &[
-    // No update of itself, and no server of pages: neither is used here, and both build for long.
-    Tool { features: Some("default-no-update"), ..tool("cargo-nextest", "0.9.151") },
     tool("cargo-machete", "0.9.2"),
+    // No server of pages: it is not used here, and builds for long.
     Tool { features: Some("search"), ..tool("mdbook", "0.5.4") },
     Tool { full: true, ..tool("cargo-fuzz", "0.13.2") },
 ];
@@ -35,7 +36,7 @@ const TOOLS: &[Tool] = &[
 /// Which tools.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also the tools of `cargo xtask ci --full`
+    /// Also the tools of `cargo xtask check --full`
     #[arg(long)]
     full: bool,
 }
@@ -44,7 +45,7 @@ pub struct Args {
 ///
 /// # Errors
 /// Where cargo cannot be started.
-pub fn run(args: &Args) -> Result<(), Error> {
+pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     let wanted: Vec<&Tool> = TOOLS.iter().filter(|tool| args.full || !tool.full).collect();
     let mut installed = 0;
     for tool in wanted.iter().filter(|tool| !is_on_path(tool.program)) {
@@ -54,8 +55,16 @@ pub fn run(args: &Args) -> Result<(), Error> {
             println!("SKIP {}: `cargo install` failed; is crates.io in reach?", tool.program);
         }
     }
+    let oldest = workspace.oldest_compiler();
+    if !rustup(&["toolchain", "install", oldest, "--profile", "minimal"])? {
+        println!("SKIP Rust {oldest}: rustup could not install it; the step `msrv` will fail");
+    }
     if args.full && !nightly_has("bin/miri") {
-        add_components()?;
+        let nightly = ["toolchain", "install", "nightly", "--profile", "minimal"];
+        let parts = ["--component", "miri", "--component", "rust-src"];
+        if !rustup(&[&nightly[..], &parts].concat())? {
+            println!("SKIP miri and sanitizers: rustup could not install the nightly toolchain");
+        }
     }
     let present = wanted.iter().filter(|tool| is_on_path(tool.program)).count();
     println!("{present} of {} tools present, {installed} installed now", wanted.len());
@@ -82,17 +91,13 @@ fn install(tool: &Tool) -> Result<bool, Error> {
     Ok(status.success())
 }
 
-/// Adds miri and the sources of the standard library to the nightly toolchain.
-fn add_components() -> Result<(), Error> {
+/// Runs rustup, and returns whether it succeeded.
+fn rustup(words: &[&str]) -> Result<bool, Error> {
     let mut rustup = Command::new("rustup");
-    rustup.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
-    rustup.args(["--component", "miri", "--component", "rust-src"]).stdin(Stdio::null());
-    let status =
-        rustup.status().map_err(|source| Error::Start { program: "rustup".into(), source })?;
-    if !status.success() {
-        println!("SKIP miri and sanitizers: rustup could not install the nightly toolchain");
-    }
-    Ok(())
+    let status = rustup.args(words).stdin(Stdio::null()).status();
+    status
+        .map(|status| status.success())
+        .map_err(|source| Error::Start { program: "rustup".into(), source })
 }
 
 /// Whether the nightly toolchain has a file, given from its root.
@@ -117,12 +122,4 @@ pub fn python_has(module: &str) -> bool {
     let mut python = Command::new("python3");
     python.arg("-c").arg(format!("import {module}"));
     python.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
-}
-
-/// Whether rustup has a toolchain; false where there is no rustup.
-pub fn has_toolchain(version: &str) -> bool {
-    let mut rustc = Command::new("rustc");
-    // Without this variable, rustup would start a download.
-    rustc.arg(format!("+{version}")).arg("--version").env("RUSTUP_AUTO_INSTALL", "0");
-    rustc.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }

@@ -28,6 +28,8 @@ pub struct Package {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// The oldest compiler that it promises.
+    pub rust_version: Option<String>,
     /// The path of its `Cargo.toml`.
     pub manifest_path: PathBuf,
     /// The registries that it may go to: `None` for all, empty for none.
@@ -84,6 +86,15 @@ impl Workspace {
             });
         }
         Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// The oldest compiler that the packages promise, as `1.88`; the newest where they differ.
+    pub fn oldest_compiler(&self) -> &str {
+        let versions = self.packages.iter().filter_map(|package| package.rust_version.as_deref());
+        let numbers = |version: &&str| -> Vec<u32> {
+            version.split('.').filter_map(|number| number.parse().ok()).collect()
+        };
+        versions.max_by_key(numbers).unwrap_or("stable")
     }
 
     /// The package of that name, if there is one.

@@ -35,6 +35,9 @@ pub const BLOCK_NAME_BYTES: usize = 32;
 /// Longest payload of a message, in bytes. A payload above [`LONG_MAX_BYTES`] travels as a block.
 pub const LARGE_MAX_BYTES: usize = 1 << 30;
 
+/// Longest payload that an endpoint takes unless its owner says otherwise, in bytes.
+pub const RECEIVE_LIMIT_BYTES: usize = 16 << 20;
+
 /// Limits of a node, set once by `drvs_init`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLimits {

@@ -128,6 +128,18 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
         self.others.living().find(|other| other.address == address).map(|other| other.index)
     }
 
+    /// The address of another member, living or gone.
+    #[must_use]
+    pub fn address_of(&self, index: u16) -> Option<Address> {
+        self.others.get(index).map(|other| other.address)
+    }
+
+    /// Whether a living member of this address has joined, and not only may.
+    #[must_use]
+    pub fn has_joined(&self, address: Address) -> bool {
+        self.others.living().any(|other| other.address == address && other.has_ledger())
+    }
+
     /// All other living members.
     pub fn members(&self) -> impl Iterator<Item = Address> {
         self.others.living().map(|other| other.address)

@@ -72,6 +72,12 @@ impl ClaimedBlockName {
         self.0.area
     }
 
+    /// The claimed length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
     /// Whether the name claims to be the long payload of a message.
     #[must_use]
     pub fn is_payload(&self) -> bool {

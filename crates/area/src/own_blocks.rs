@@ -2,6 +2,7 @@
 
 use crate::allocator::{Allocator, BlockLifetime};
 use crate::claim::{GENERATION_MASK, Span};
+use crate::name::BlockName;
 use crate::words::UNIT_BYTES;
 use core::fmt;
 use m3ipc_abi::Extent;
@@ -16,6 +17,8 @@ pub(crate) enum OwnState {
     Held,
     /// Another member has the block, or will get it.
     Away,
+    /// The same, and a call of this member goes on that may take the block back.
+    InCall,
     /// The generation became void in this round. The number is free when no member known in a
     /// later round claims it.
     Void(u64),
@@ -123,6 +126,16 @@ impl OwnBlocks {
         if let Some(block) = self.get_mut(number) {
             block.state = OwnState::Away;
             self.pending.push_back(number);
+        }
+    }
+
+    /// Changes the state of a block of this name, if it is its own and has the former state.
+    pub(crate) fn change(&mut self, name: &BlockName, former: OwnState, next: OwnState) {
+        let block = self.get_mut(name.number);
+        let of_name =
+            |block: &&mut OwnBlock| block.state == former && block.generation == name.generation;
+        if let Some(block) = block.filter(of_name) {
+            block.state = next;
         }
     }
 

@@ -13,7 +13,10 @@ pub struct Config {
     pub concurrency: usize,
     /// Requests of one client that the server takes before it has answered them.
     pub window: usize,
-    /// Length of a request or an answer, in bytes.
+    /// Length of a request or an answer, in bytes. The [receive limit] of the endpoint follows it:
+    /// a longer body is an error of its sender alone, before it uses memory here.
+    ///
+    /// [receive limit]: m3ipc::Endpoint::set_receive_limit
     pub max_body_bytes: usize,
     /// Length of all requests of one client that the server has taken and not answered, in bytes.
     /// Further requests are refused.

@@ -9,6 +9,7 @@ use crate::error::{Fault, Reason};
 use crate::frame;
 use crate::serve::Serve;
 use crate::state::{Manifest, Peer, Refusal, Shared};
+use crate::stream::PIECE_BYTES;
 use m3ipc::asynchronous::{AsyncEndpoint, NextStep, PendingName};
 use m3ipc::{
     Address, Call, Code, Endpoint, Identity, Message, PendingSend, ReceiveError, Received,
@@ -16,16 +17,24 @@ use m3ipc::{
 };
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// Messages and trains of one round, before other tasks run.
 const ROUND: usize = 128;
 
-/// Whether the peer may have taken a posted train whose poll ended with this error.
+/// The pause between two looks of a server that ends, which receives nothing more.
+const LAST_LOOKS: Duration = Duration::from_millis(1);
+
+/// Whether the peer may have taken a posted train whose poll ended with this error. All other
+/// errors say that it did not.
 fn may_be_taken(error: &SendError) -> bool {
-    let is_untaken =
-        matches!(error, SendError::Died(_) | SendError::Moved(_) | SendError::Stale(_));
-    !is_untaken && error.code() != Code::NoPayload
+    matches!(error.code(), Code::PeerBroke | Code::Unknown)
+}
+
+/// Whether the peer refused one train, for its length or for want of memory. Others go on.
+fn is_of_one_train(error: &SendError) -> bool {
+    matches!(error.code(), Code::NoPayload | Code::MsgSize)
 }
 
 /// Whether a posted train went back. The runtime has no time for the word of another node.
@@ -51,6 +60,8 @@ impl Driver {
         serve: Option<Serve>,
     ) -> Self {
         endpoint.endpoint().watch_all(true);
+        let longest = config.max_body_bytes.max(PIECE_BYTES).saturating_add(frame::AROUND_BYTES);
+        endpoint.endpoint().set_receive_limit(longest);
         let pid = u64::from(std::process::id());
         let nonce = m3ipc_sys::monotonic_ns().rotate_left(20) ^ pid;
         let (posted, names) = (HashMap::new(), Vec::new());
@@ -72,11 +83,17 @@ impl Driver {
             let found = self.round(has_waited);
             self.endpoint.end_round(!matches!(found, Ok(false)));
             has_waited = false;
+            if shared.state().may_end() {
+                break;
+            }
             match found {
                 Ok(true) => tokio::task::yield_now().await,
                 Ok(false) => match self.endpoint.next_step() {
                     NextStep::Poll => {}
                     NextStep::Yield => tokio::task::yield_now().await,
+                    NextStep::Sleep if !shared.state().receives() => {
+                        tokio::time::sleep(LAST_LOOKS).await;
+                    }
                     NextStep::Sleep => tokio::select! {
                         () = self.endpoint.ready() => has_waited = true,
                         () = &mut changed => {}
@@ -94,7 +111,8 @@ impl Driver {
         let before = self.endpoint.activity();
         self.poll_names();
         let sent = self.poll_trains() | self.post_trains();
-        let received = self.receive(has_waited)?;
+        let receives = self.shared.state().receives();
+        let received = if receives { self.receive(has_waited)? } else { 0 };
         // The end of a wait for a name may have been read after the look for it.
         let may_be_named = !self.names.is_empty() && self.endpoint.activity() != before;
         Ok(received > 0 || sent || may_be_named)
@@ -142,7 +160,6 @@ impl Driver {
         let any = !ended.is_empty();
         for (address, end) in ended {
             let Some((pending, manifest)) = self.posted.remove(&address) else { continue };
-            drop(pending);
             match end {
                 Ok(is_taken) => {
                     let mut state = self.shared.state();
@@ -155,9 +172,16 @@ impl Driver {
                     drop(state);
                     self.shared.served.notify_waiters();
                 }
+                Err(error) if is_of_one_train(&error) => {
+                    self.train_refused(address, manifest, error);
+                }
                 Err(error) => {
-                    if may_be_taken(&error)
-                        && let Some(peer) = self.shared.state().peers.get_mut(&address)
+                    // The link of an endpoint that is unbound still tells.
+                    let may_be_taken = match error {
+                        SendError::Unbound(_) => !withdraw(self.endpoint.endpoint(), &pending),
+                        _ => may_be_taken(&error),
+                    };
+                    if may_be_taken && let Some(peer) = self.shared.state().peers.get_mut(&address)
                     {
                         peer.train_taken(manifest);
                     }
@@ -184,10 +208,27 @@ impl Driver {
                 Ok(pending) => {
                     self.posted.insert(address, (pending, manifest));
                 }
+                Err(error) if is_of_one_train(&error) => {
+                    self.train_refused(address, manifest, error);
+                }
                 Err(error) => self.end_peer(address, &Reason::of(error)),
             }
         }
         any
+    }
+
+    /// The peer refused a train: the calls of that train end, and no others.
+    fn train_refused(&mut self, address: i32, manifest: Manifest, error: SendError) {
+        let reason = Reason::of(error);
+        let is_over = {
+            let mut state = self.shared.state();
+            let peer = state.peers.get_mut(&address);
+            peer.is_some_and(|peer| !peer.train_refused(manifest, &reason))
+        };
+        if is_over {
+            self.end_peer(address, &reason);
+        }
+        self.shared.served.notify_waiters();
     }
 
     fn receive(&mut self, mut has_waited: bool) -> Result<usize, ReceiveError> {
@@ -213,7 +254,10 @@ impl Driver {
         let Some(sender) = self.endpoint.endpoint().latest_peer() else { return };
         let message = &received.message;
         if received.is_request {
-            let bytes = Call::bytes_of(message, &bytes).to_vec();
+            let bytes = match Call::bytes_of(message, &bytes) {
+                inside if bytes.is_empty() => inside.to_vec(),
+                _beside => bytes,
+            };
             return match &mut self.serve {
                 Some(serve) => serve.begin_plain(&self.shared, sender, *message, bytes),
                 None => self.answer_plain(message, &Err(Fault::new("no server is here"))),
@@ -315,5 +359,23 @@ impl Drop for Driver {
     // The runtime may drop the task in the middle.
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_unknown_end_may_be_that_of_a_taken_train() {
+        let system = |code| SendError::System { code, why: String::new() };
+        for code in [Code::NotConn, Code::NoMem, Code::NoPayload, Code::MsgSize, Code::Perm] {
+            assert!(!may_be_taken(&system(code)), "{code:?}");
+        }
+        let address = Address(1);
+        assert!(!may_be_taken(&SendError::Died(address)));
+        assert!(!may_be_taken(&SendError::PartnerDenied(address)));
+        assert!(may_be_taken(&system(Code::Unknown)));
+        assert!(may_be_taken(&SendError::PeerBroke(address)));
     }
 }

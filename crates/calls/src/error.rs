@@ -25,7 +25,7 @@ pub enum Reason {
     /// The body is longer than [`Config::max_body_bytes`](crate::Config::max_body_bytes), or the
     /// codec cannot encode the value.
     BadRequest(String),
-    /// The link refused the message.
+    /// The link refused the message. [`SendError::TooLong`]: it is longer than the peer takes.
     Link(SendError),
 }
 

@@ -15,6 +15,9 @@ pub(crate) const TRAIN: i32 = 0x4D33_1000;
 /// The bytes of the head of a frame.
 pub(crate) const HEAD_BYTES: usize = 16;
 
+/// The bytes of a train around the body of its only request: two heads and a deadline.
+pub(crate) const AROUND_BYTES: usize = 2 * HEAD_BYTES + 8;
+
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -86,6 +89,19 @@ pub(crate) fn pop<'a>(train: &mut &'a [u8]) -> Result<Frame<'a>, Malformed> {
     let (body, rest) = rest.split_at_checked(length).ok_or(Malformed)?;
     *train = rest;
     Ok(Frame { kind, number: u64::from_le_bytes(number), body })
+}
+
+/// The number of an encoded frame.
+pub(crate) fn number_of(frame: &[u8]) -> Option<u64> {
+    frame.get(8..HEAD_BYTES)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+/// A copy of bytes of a peer; `None` without memory for it.
+pub(crate) fn copied(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).ok()?;
+    copy.extend_from_slice(bytes);
+    Some(copy)
 }
 
 /// The message of a train.

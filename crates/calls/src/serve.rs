@@ -212,7 +212,9 @@ impl Serve {
         let request = Request { bytes: begun.body, client, deadline, stream: Some(stream) };
         let (handler, permits) = (Arc::clone(&self.handler), Arc::clone(&self.permits));
         let max_body_bytes = self.max_body_bytes;
-        let mut open = Open { shared: Arc::clone(shared), from, epoch, number, is_ended: false };
+        let (has_begun, is_ended) = (false, false);
+        let mut open =
+            Open { shared: Arc::clone(shared), from, epoch, number, has_begun, is_ended };
         let task = tokio::spawn(async move {
             let end = deadline.unwrap_or_else(far_away);
             // The client's own permit first: a request that waits for it holds up no other client.
@@ -291,19 +293,23 @@ impl Serve {
     }
 }
 
-/// An open request. The end of its task without an answer is a failure as the answer.
+/// An open request. The end of its task without an answer is a failure as the answer, or a refusal
+/// if its handler never began.
 struct Open {
     shared: Arc<Shared>,
     from: Address,
     epoch: u64,
     number: u64,
+    has_begun: bool,
     is_ended: bool,
 }
 
 impl Open {
-    fn begin(&self) -> bool {
+    fn begin(&mut self) -> bool {
         let mut state = self.shared.state();
-        state.peer_of(self.from.0, self.epoch).is_some_and(|peer| peer.begin(self.number))
+        let peer = state.peer_of(self.from.0, self.epoch);
+        self.has_begun = peer.is_some_and(|peer| peer.begin(self.number));
+        self.has_begun
     }
 
     /// Ends the request, when the client has room for its answer.
@@ -339,8 +345,13 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        let end = match self.has_begun {
+            true => Answer::Fault("the handler of the request panicked or was stopped"),
+            // The runtime ends.
+            false => Answer::Refused(Refusal::ShuttingDown),
+        };
         if !self.is_ended {
-            self.end(Answer::Fault("the handler of the request panicked or was stopped"), 0);
+            self.end(end, 0);
         }
     }
 }

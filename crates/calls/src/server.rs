@@ -9,6 +9,9 @@ use m3ipc::asynchronous::AsyncEndpoint;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The time for the last answers and refusals, after that of the handlers.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
 /// A server on tokio. A drop ends it and its endpoint at once; [`shutdown`](Self::shutdown) ends it
 /// in order.
 ///
@@ -94,7 +97,8 @@ impl Server {
     }
 
     /// Ends the server in order: refuses what has not begun (not taken), gives running handlers
-    /// `grace`, and waits until their clients have taken the answers.
+    /// `grace`, and waits until their clients have taken the answers and the refusals, up to one
+    /// second longer.
     ///
     /// A drop of the future ends the server at once.
     pub async fn shutdown(self, grace: Duration) {
@@ -106,20 +110,11 @@ impl Server {
             peers.for_each(|peer| peer.refuse_unbegun(Refusal::ShuttingDown));
         }
         shared.changed.notify_one();
-        let served = async {
-            loop {
-                let served = shared.served.notified();
-                let is_idle = {
-                    let state = shared.state();
-                    state.is_closed || state.is_idle()
-                };
-                if is_idle {
-                    return;
-                }
-                served.await;
-            }
-        };
-        let _ = tokio::time::timeout(grace, served).await;
+        if tokio::time::timeout(grace, self.ended()).await.is_err() {
+            shared.state().is_out_of_time = true;
+            shared.changed.notify_one();
+            let _ = tokio::time::timeout(LAST_ANSWERS, self.ended()).await;
+        }
     }
 }
 

@@ -12,10 +12,10 @@
 
 use crate::config::Config;
 use crate::error::{CallError, Fault, Reason};
-use crate::frame::{self, Frame, HEAD_BYTES, Kind, Malformed};
+use crate::frame::{self, AROUND_BYTES, Frame, Kind, Malformed};
 use crate::room::Room;
 use crate::stream::{FIRST_DOWN, StreamEnd, StreamHalf};
-use m3ipc::{Address, LONG_MAX_BYTES, Message};
+use m3ipc::{Address, Code, LONG_MAX_BYTES, Message, SendError};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot};
@@ -163,7 +163,7 @@ impl Peer {
                 self.waiting.pop_front();
                 continue;
             };
-            if !fits(train, 2 * HEAD_BYTES + 8 + request.body.len()) {
+            if !fits(train, AROUND_BYTES + request.body.len()) {
                 break;
             }
             self.waiting.pop_front();
@@ -320,10 +320,14 @@ impl Peer {
         let has_room = self.incoming_bytes.saturating_add(body.len()) <= config.client_bytes
             && body.len() <= config.max_body_bytes;
         let begin = if has_room { begin } else { begin.and(Err(Refusal::Busy)) };
-        if let Err(refusal) = begin {
-            self.queue_answer(Kind::Refused, frame.number, &[refusal as u8], 0);
-            return Ok(None);
-        }
+        let copy = begin.and_then(|()| frame::copied(body).ok_or(Refusal::Busy));
+        let copy = match copy {
+            Ok(copy) => copy,
+            Err(refusal) => {
+                self.queue_answer(Kind::Refused, frame.number, &[refusal as u8], 0);
+                return Ok(None);
+            }
+        };
         self.incoming_bytes += body.len();
         let (stream, half) = StreamEnd::pair(0, FIRST_DOWN, self.room.clone());
         let incoming = Incoming { bytes: body.len(), is_begun: false, abort: None, stream };
@@ -332,7 +336,7 @@ impl Peer {
             epoch: self.epoch,
             number: frame.number,
             deadline_ns: u64::from_le_bytes(*deadline),
-            body: body.to_vec(),
+            body: copy,
             stream: half,
         }))
     }
@@ -351,7 +355,10 @@ impl Peer {
         let Some(request) = self.outgoing.remove(&frame.number) else { return Ok(()) };
         self.in_flight -= 1;
         let _ = request.end.send(match frame.kind {
-            Kind::Answer => Ok(frame.body.to_vec()),
+            Kind::Answer => frame::copied(frame.body).ok_or_else(|| {
+                let why = format!("there is no memory for an answer of {} bytes", frame.body.len());
+                CallError::Taken(Reason::Link(SendError::System { code: Code::NoMem, why }))
+            }),
             Kind::Fault => {
                 Err(CallError::Answered(Fault::new(String::from_utf8_lossy(frame.body))))
             }
@@ -401,8 +408,9 @@ impl Peer {
         }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        self.incoming.is_empty() && self.answers == 0 && self.queue.is_empty()
+    /// Whether the peer has taken all that was queued for it.
+    fn has_all(&self) -> bool {
+        self.answers == 0 && self.queue.is_empty()
     }
 
     /// Notes the nonce of a train; `false` if another process sent the trains before.
@@ -444,6 +452,8 @@ pub(crate) struct State {
     /// request that its client waits for now, so only the newest request may give one.
     plain_open: HashMap<i32, u64>,
     pub(crate) is_stopping: bool,
+    /// Whether the handlers of a server that stops had their time.
+    pub(crate) is_out_of_time: bool,
     /// Nothing more is sent: the endpoint is gone, or all handles are.
     pub(crate) is_closed: bool,
 }
@@ -484,10 +494,20 @@ impl State {
         }
     }
 
-    /// Whether no request of a peer is open.
-    pub(crate) fn is_idle(&self) -> bool {
-        let is_plain_idle = self.plain_open.is_empty() && self.plain_answers.is_empty();
-        is_plain_idle && self.peers.values().all(Peer::is_idle)
+    /// Whether messages are received. A server that stops leaves them to their senders as soon as
+    /// no handler needs them: what it never took is not taken, and it owes no word about it.
+    pub(crate) fn receives(&self) -> bool {
+        let is_serving = || {
+            let mut peers = self.peers.values();
+            !self.plain_open.is_empty() || peers.any(|peer| !peer.incoming.is_empty())
+        };
+        !self.is_stopping || !self.is_out_of_time && is_serving()
+    }
+
+    /// Whether a server that stops may end: nothing comes, and its clients have all answers and
+    /// refusals.
+    pub(crate) fn may_end(&self) -> bool {
+        !self.receives() && self.plain_answers.is_empty() && self.peers.values().all(Peer::has_all)
     }
 
     /// Ends all calls with the peer at an address, and forgets it.

@@ -5,8 +5,9 @@ use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::test::TestNode;
 use m3ipc::{Address, Message};
 use m3ipc_calls::{CallError, Client, Config, Fault, Reason, Request, Server};
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -52,6 +53,42 @@ async fn bytes_of_each_size_come_back() {
         let bytes: Vec<u8> = (0..length).map(|at: usize| at.to_le_bytes()[0]).collect();
         assert_eq!(client.call_bytes(to, bytes.clone(), None).await.unwrap(), bytes, "{length}");
     }
+}
+
+#[tokio::test]
+async fn a_body_above_the_limit_of_its_peer_is_an_error_of_that_call_alone() {
+    let node = m3ipc::test::node();
+    let (one, two) = node.pair();
+    let to = one.address();
+    let config = Config { max_body_bytes: 200_000, ..Config::default() };
+    let handler = |request: Request| async move {
+        match request.bytes.first_chunk().copied().map(u32::from_le_bytes) {
+            Some(length) => Ok(vec![1; length as usize]),
+            None => std::future::pending().await,
+        }
+    };
+    let _server = Server::new(AsyncEndpoint::open(one).await.unwrap(), config, handler);
+    let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
+    let open = tokio::spawn({
+        let client = client.clone();
+        async move { client.call_bytes(to, Vec::new(), None).await }
+    });
+    let refused = client.call_bytes(to, vec![0; 1_000_000], None).await.unwrap_err();
+    let CallError::NotTaken(Reason::Link(error)) = refused else { panic!("{refused}") };
+    assert_eq!(error.code().number(), -73);
+    assert!(error.to_string().contains("200040"), "{error}");
+    // An answer that its own server allows, and its client does not.
+    let third = node.vm().bind_additional(None).unwrap();
+    let config = Config { max_body_bytes: 150_000, ..Config::default() };
+    let small = Client::new(AsyncEndpoint::open(third).await.unwrap(), config);
+    let fault = small.call_bytes(to, 160_000_u32.to_le_bytes().to_vec(), None).await.unwrap_err();
+    let CallError::Answered(fault) = fault else { panic!("{fault}") };
+    assert!(fault.message.contains("150040"), "{fault}");
+    for (client, length) in [(&small, 100_000_u32), (&client, 200_000)] {
+        let answer = client.call_bytes(to, length.to_le_bytes().to_vec(), None).await.unwrap();
+        assert_eq!(answer.len(), length as usize);
+    }
+    assert!(!open.is_finished(), "other calls go on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -415,4 +452,61 @@ async fn no_wait_for_a_name_is_lost_beside_other_events() {
         tokio::task::spawn_blocking(move || drop(server)).await.unwrap();
     }
     drop(one);
+}
+
+/// Users call without end while their server shuts down. Each of their requests that ended without
+/// an answer, with whether its handler began.
+async fn ends_beside_a_shutdown(length: usize, has_stream: bool) -> Vec<(CallError, bool)> {
+    let node = m3ipc::test::node();
+    let begun: Arc<Mutex<HashSet<u64>>> = Arc::default();
+    let seen = Arc::clone(&begun);
+    let work = move |request: Request| {
+        let id = u64::from_le_bytes(*request.bytes.first_chunk().unwrap());
+        let seen = Arc::clone(&seen);
+        async move {
+            seen.lock().unwrap().insert(id);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            Ok(Vec::new())
+        }
+    };
+    let config = Config { concurrency: 64, ..Config::default() };
+    let (server, client, to) = pair(&node, config, work).await;
+    let mut users = JoinSet::new();
+    for user in 0..24_u64 {
+        let client = client.clone();
+        users.spawn(async move {
+            for number in 0.. {
+                let id = user << 32 | number;
+                let mut bytes = id.to_le_bytes().to_vec();
+                bytes.resize(length, 0);
+                let ended = match has_stream {
+                    true => client.open(to, bytes).answer().await,
+                    false => client.call_bytes(to, bytes, None).await,
+                };
+                if let Err(error) = ended {
+                    return (id, error);
+                }
+            }
+            unreachable!("the server ends")
+        });
+    }
+    while begun.lock().unwrap().len() < 100 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    server.shutdown(GRACE).await;
+    let ends = users.join_all().await;
+    let begun = begun.lock().unwrap();
+    ends.into_iter().map(|(id, error)| (error, begun.contains(&id))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_never_began_is_not_taken_by_a_shutdown() {
+    for (length, has_stream) in [(8, false), (100_000, false), (8, true), (100_000, true)] {
+        for _ in 0..8 {
+            for (error, has_begun) in ends_beside_a_shutdown(length, has_stream).await {
+                let is_taken = !matches!(error, CallError::NotTaken(_));
+                assert!(!is_taken || has_begun, "{length}, {has_stream}: {error:?}");
+            }
+        }
+    }
 }

@@ -83,6 +83,33 @@ extern "C" {
 const char *m3_strerror(int code);
 
 /*
+ * Returns why the last failed call of the calling thread failed, as a sentence: what happened, to
+ * which name, slot or limit, and what to do next.
+ *
+ * Returns a text, never NULL. It stays valid until a call of the thread fails, or the thread ends.
+ * A call that succeeds leaves it as it is, so ask only after a failure. The calls of
+ * m3ipc/sock.h set errno, and leave it too. Not for signal handlers.
+ *
+ *   if (code != M3_OK) fprintf(stderr, "send: %s\n", m3_last_reason());
+ */
+const char *m3_last_reason(void);
+
+/* What became of the message of a failed call: the results of m3_last_delivery. */
+#define M3_NOT_TAKEN 0        /* the receiver has not taken it, and never will: repeat it */
+#define M3_TAKEN 1            /* the receiver has taken it; no answer comes */
+#define M3_DELIVERY_UNKNOWN 2 /* nobody knows: check the effect before you repeat it */
+
+/*
+ * Returns what became of the message of the last failed call of the calling thread.
+ *
+ * Returns M3_NOT_TAKEN, M3_TAKEN or M3_DELIVERY_UNKNOWN. A call without a message leaves
+ * M3_NOT_TAKEN. Ask only after a failure, as with m3_last_reason. Never blocks.
+ *
+ *   if (mnx_sendrec_T(to, &m, 100) < 0 && m3_last_delivery() == M3_NOT_TAKEN) again();
+ */
+int m3_last_delivery(void);
+
+/*
  * Returns the release of the library, for example "0.1.0".
  *
  * Returns a static text, never NULL. Never blocks; safe in every thread and in signal handlers.

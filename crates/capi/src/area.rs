@@ -2,7 +2,7 @@
 
 use crate::block::pointer_to;
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::member::CallingMember;
 use crate::memory::{ReadPtr, WritePtr};
 use core::ffi::{c_int, c_uint, c_void};
@@ -36,7 +36,8 @@ pub(crate) fn create_set(
 ) -> CallResult {
     let count = usize::try_from(count).unwrap_or(0);
     if !(1..=SET_MAX).contains(&count) {
-        return Err(Code::Inval.into());
+        let text = format!("{count} endpoints are not between 1 and {SET_MAX}");
+        return Err(CallFailure::said(Code::Inval, text));
     }
     let others: CallResult<Vec<Address>> =
         (0..count).map(|index| others.read_at(index).map(Address)).collect();
@@ -46,7 +47,11 @@ pub(crate) fn create_set(
 
 fn create_with(member: &mut CallingMember, mut config: AreaConfig, flags: c_uint) -> CallResult {
     if flags & !(OWNER_WRITES | HUGE | PREFAULT | TRANSPARENT) != 0 {
-        return Err(Code::Inval.into());
+        return Err(CallFailure::no(
+            Code::Inval,
+            format_args!("{flags:#x}"),
+            "set of flags of areas",
+        ));
     }
     if flags & OWNER_WRITES != 0 {
         config = config.owner_writes();
@@ -105,7 +110,9 @@ fn lifetime(flags: c_uint) -> CallResult<BlockLifetime> {
     match flags {
         0 => Ok(BlockLifetime::Short),
         LONG => Ok(BlockLifetime::Long),
-        _ => Err(Code::Inval.into()),
+        flags => {
+            Err(CallFailure::no(Code::Inval, format_args!("{flags:#x}"), "set of flags of blocks"))
+        }
     }
 }
 
@@ -150,20 +157,44 @@ pub(crate) fn allocate_ica(bytes: usize, flags: c_int) -> CallResult<*mut c_void
     })
 }
 
-/// Attaches the area of an address, to read (1), to write (2) or both (3).
+/// Attaches the area of an address, to read (1), to write (2) or both (3). An area that is attached
+/// already stays as it is.
 pub(crate) fn attach_ica(vmid: c_int, address: u64, access: c_int) -> CallResult {
     current::with(|member| {
         let id = area_at(member, vmid, address)?;
         if !(1..=3).contains(&access) {
-            return Err(Code::Inval.into());
+            return Err(CallFailure::no(Code::Inval, access, "access (1 read, 2 write, 3 both)"));
         }
-        let area = member.endpoint.attach_area(id)?;
+        let before = member.endpoint.attached(id);
+        let area = match &before {
+            Some(area) => area.clone(),
+            None => member.endpoint.attach_area(id)?,
+        };
+        let granted = match access & 2 {
+            0 if before.is_none() && area.is_writable() => area.renounce_writing(),
+            0 => Ok(()),
+            _ if area.is_writable() => Ok(()),
+            _ => return leave_new(member, &area, before.is_none(), Code::Perm.into()),
+        };
+        if let Err(refused) = granted {
+            return leave_new(member, &area, before.is_none(), refused.into());
+        }
         area.keep();
-        if access & 2 != 0 && !area.is_writable() {
-            return Err(Code::Perm.into());
-        }
         Ok(0)
     })
+}
+
+/// Ends a call that fails after its attach: a new area is left again.
+fn leave_new(
+    member: &mut CallingMember,
+    area: &Area,
+    is_new: bool,
+    failure: CallFailure,
+) -> CallResult {
+    if is_new {
+        let _ = leave(member, area);
+    }
+    Err(failure)
 }
 
 /// Leaves the area of an address.
@@ -177,10 +208,14 @@ pub(crate) fn detach_ica(vmid: c_int, address: u64) -> CallResult {
 
 fn area_at(member: &CallingMember, vmid: c_int, address: u64) -> CallResult<u32> {
     if vmid != member.endpoint.vm() {
-        return Err(Code::BadVmId.into());
+        return Err(CallFailure::no(Code::BadVmId, vmid, "id of the VM of the caller"));
     }
     let areas = Node::attach()?.areas(vmid)?;
     let area =
         areas.iter().find(|area| address >= area.base && address - area.base < area.limit_bytes);
-    area.map(|area| area.area).ok_or_else(|| Code::AddrNotAvail.into())
+    let none = || {
+        let text = format!("no area of VM {vmid} contains the address {address:#x}");
+        CallFailure::said(Code::AddrNotAvail, text)
+    };
+    area.map(|area| area.area).ok_or_else(none)
 }

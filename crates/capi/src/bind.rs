@@ -2,7 +2,7 @@
 
 use crate::failure::{CallFailure, CallResult};
 use crate::{current, node};
-use m3ipc::{Address, Code, Endpoint, Timeout};
+use m3ipc::{Address, BindError, Code, Endpoint, Timeout};
 use std::time::Duration;
 
 /// How often [`wait_bind`] tries again, once a millisecond, while another thread binds the process.
@@ -11,7 +11,7 @@ const BIND_TRIES: u32 = 1_000;
 pub(crate) fn bind(vmid: i32, nr: i32) -> CallResult {
     // An endpoint that has ended makes room. For one in use, the node reports "slot used".
     current::release_ended();
-    let endpoint = Endpoint::bind(vmid, nr)?;
+    let endpoint = Endpoint::bind(vmid, nr).map_err(|error| named(error, vmid))?;
     let address = endpoint.address();
     current::bind_process(endpoint)?;
     Ok(address.0)
@@ -19,16 +19,27 @@ pub(crate) fn bind(vmid: i32, nr: i32) -> CallResult {
 
 pub(crate) fn bind_thread(vmid: i32, nr: i32) -> CallResult {
     current::release_ended();
-    let endpoint = Endpoint::bind_thread(vmid, nr)?;
+    let endpoint = Endpoint::bind_thread(vmid, nr).map_err(|error| named(error, vmid))?;
     let address = endpoint.address();
     current::bind_thread(endpoint)?;
     Ok(address.0)
 }
 
+/// The failure of a bind, with the number of a VM that does not run.
+fn named(error: BindError, vmid: i32) -> CallFailure {
+    match error.code() {
+        Code::VmNotRun => {
+            let text = format!("VM {vmid} is not running; `m3 vm ls` shows the VMs of the node");
+            CallFailure::said(Code::VmNotRun, text)
+        }
+        _ => error.into(),
+    }
+}
+
 /// Binds the process as the backup of a slot, once the slot is at this node.
 pub(crate) fn bind_backup(vmid: i32, nr: i32, limit: Timeout) -> CallResult {
     current::release_ended();
-    let endpoint = Endpoint::bind_backup(vmid, nr, limit)?;
+    let endpoint = Endpoint::bind_backup(vmid, nr, limit).map_err(|error| named(error, vmid))?;
     let address = endpoint.address();
     current::bind_process(endpoint)?;
     Ok(address.0)
@@ -101,7 +112,7 @@ pub(crate) fn wait_bind(limit: Timeout) -> CallResult {
             Err(error) => return Err(error.into()),
         }
     }
-    Err(CallFailure(Code::NotReady))
+    Err(CallFailure::of(Code::NotReady))
 }
 
 /// Waits until an endpoint of the caller's VM is bound.

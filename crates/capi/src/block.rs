@@ -5,7 +5,7 @@ use crate::failure::{CallFailure, CallResult};
 use crate::member::CallingMember;
 use crate::memory::{ReadPtr, WritePtr};
 use core::ffi::c_void;
-use m3ipc::{Address, Block, Code, Message, Timeout};
+use m3ipc::{Address, Block, Code, Delivered, Message, Timeout, Unsent};
 
 /// The address of a block, from the pointer that C passes. The library never follows the pointer.
 pub(crate) fn address_of(block: *mut c_void) -> u64 {
@@ -31,11 +31,14 @@ pub(crate) fn take(to: WritePtr<*mut c_void>, length: WritePtr<usize>) -> CallRe
 }
 
 /// Gives a block that was not sent back to the caller.
-fn not_sent(member: &mut CallingMember, block: Option<Block>, code: Code) -> CallFailure {
-    if let Some(block) = block {
+fn not_sent<E>(member: &mut CallingMember, unsent: Unsent<E>) -> CallFailure
+where
+    E: std::error::Error + Into<CallFailure>,
+{
+    if let Some(block) = unsent.block {
         member.blocks.insert(block);
     }
-    code.into()
+    unsent.error.into()
 }
 
 pub(crate) fn send(
@@ -49,7 +52,7 @@ pub(crate) fn send(
         let block = member.blocks.take(block)?;
         match member.endpoint.send_block(to, &message, block, limit) {
             Ok(()) => Ok(0),
-            Err(unsent) => Err(not_sent(member, unsent.block, unsent.error.code())),
+            Err(unsent) => Err(not_sent(member, unsent)),
         }
     })
 }
@@ -70,7 +73,7 @@ pub(crate) fn sendrec(
                 message.write(answer)?;
                 Ok(0)
             }
-            Err(unsent) => Err(not_sent(member, unsent.block, unsent.error.code())),
+            Err(unsent) => Err(not_sent(member, unsent)),
         }
     })
 }
@@ -79,12 +82,14 @@ pub(crate) fn reply(to: Address, message: ReadPtr<Message>, block: u64) -> CallR
     current::with(|member| {
         let message = message.read()?;
         let block = member.blocks.take(block)?;
-        match member.endpoint.reply_block(to, &message, block) {
-            Ok(()) => {
+        match member.endpoint.try_reply_block(to, &message, block) {
+            (Ok(Delivered::Yes), _) => {
                 member.answered(to);
                 Ok(0)
             }
-            Err(unsent) => Err(not_sent(member, unsent.block, unsent.error.code())),
+            (Ok(Delivered::No(error)) | Err(error), block) => {
+                Err(not_sent(member, Unsent { error, block }))
+            }
         }
     })
 }
@@ -106,6 +111,11 @@ pub(crate) fn share(
 pub(crate) fn reclaim(block: u64) -> CallResult {
     current::with(|member| {
         let block = member.blocks.get_mut(block)?;
-        if member.endpoint.reclaim_block(block) { Ok(0) } else { Err(Code::Busy.into()) }
+        let readers = block.readers_left();
+        if member.endpoint.reclaim_block(block) {
+            return Ok(0);
+        }
+        let text = format!("{readers} endpoints read the block; reclaim it when they dropped it");
+        Err(CallFailure::said(Code::Busy, text))
     })
 }

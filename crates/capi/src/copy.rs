@@ -1,12 +1,13 @@
 //! Copies: vcopy, loans, grants. The kernel checks the addresses of copied memory.
 
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::memory::{CopyRange, ReadPtr, WritePtr};
 use crate::records::M3Loan;
 use core::ffi::{c_int, c_long, c_uint};
 use m3ipc::{
-    ANY, Address, Audience, Code, Endpoint, Grant, Lease, Location, Message, Rights, SELF, Timeout,
+    ANY, Address, Audience, Code, Endpoint, Grant, GrantError, Lease, Location, Message, Rights,
+    SELF, Timeout,
 };
 
 /// `M3_READ` and `M3_WRITE`.
@@ -37,13 +38,17 @@ pub(crate) fn vcopy(
     limit: Timeout,
 ) -> CallResult {
     current::with(|member| {
-        let bytes = u64::try_from(bytes).map_err(|_negative| Code::Range)?;
+        let bytes = u64::try_from(bytes)
+            .map_err(|_| CallFailure::no(Code::Range, bytes, "number of bytes to copy"))?;
         let me = &mut member.endpoint;
         let own = me.address();
         let is_own = |side: CopySide| side.endpoint == SELF || side.endpoint == own;
         let at = |side: CopySide| Location::At(side.range.address());
         match (is_own(source), is_own(destination)) {
-            (true, true) => return Err(Code::Endpoint.into()),
+            (true, true) => {
+                let text = format!("both sides of the copy are the caller, endpoint {own}");
+                return Err(CallFailure::said(Code::Endpoint, text));
+            }
             (true, false) => {
                 let from = source.range.source();
                 me.copy_source_to(destination.endpoint, at(destination), &from, limit)?;
@@ -78,8 +83,12 @@ pub(crate) fn sendrec_lent(
     current::with(|member| {
         let request = message.read()?;
         message.check()?;
+        let too_many = || {
+            let text = format!("{count} loans are not between 0 and {LOANS_MAX}");
+            CallFailure::said(Code::Range, text)
+        };
         let count = usize::try_from(count).ok().filter(|count| *count <= LOANS_MAX);
-        let lent: CallResult<Vec<Lease<'static>>> = (0..count.ok_or(Code::Range)?)
+        let lent: CallResult<Vec<Lease<'static>>> = (0..count.ok_or_else(too_many)?)
             .map(|index| {
                 let record = loans.read_at(index)?;
                 loan(ranges(&record), rights(record.rights)?)
@@ -126,7 +135,13 @@ pub(crate) fn grant(
 
 pub(crate) fn revoke(grant: u64) -> CallResult {
     current::with(|member| {
-        member.endpoint.revoke(Grant::from_u64(grant))?;
+        let unknown = |error: GrantError| match error {
+            GrantError::Unknown => {
+                CallFailure::no(error.code(), grant, "grant of the caller; it may be revoked")
+            }
+            other => other.into(),
+        };
+        member.endpoint.revoke(Grant::from_u64(grant)).map_err(unknown)?;
         Ok(0)
     })
 }

@@ -106,12 +106,12 @@ fn acquire_process() -> CallResult<Option<CallGuard>> {
 fn adopt_binding() -> CallResult<CallGuard> {
     match Endpoint::wait_for_bind(Timeout::NoWait) {
         Ok(endpoint) => bind_process(endpoint)?,
-        Err(error) if error.code() == Code::TimedOut => return Err(Code::NotBind.into()),
+        Err(error) if error.code() == Code::TimedOut => return Err(CallFailure::unbound()),
         // Another thread binds the process, or has just adopted the binding.
         Err(error) if error.code() == Code::SlotUsed => {}
         Err(error) => return Err(error.into()),
     }
-    acquire()?.ok_or(CallFailure(Code::NotBind))
+    acquire()?.ok_or_else(CallFailure::unbound)
 }
 
 /// Makes this endpoint the endpoint of the process.

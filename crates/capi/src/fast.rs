@@ -13,7 +13,7 @@
 //! it.
 
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::guard::{call, catch, kept_errno};
 use crate::ipc;
 use crate::member::CallingMember;
@@ -32,7 +32,7 @@ fn open(door: impl FnOnce(&mut CallingMember) -> Option<c_int> + Copy) -> Option
 
 /// The code of a result.
 fn code_of(result: CallResult) -> c_int {
-    result.unwrap_or_else(|failure| failure.0.number())
+    result.unwrap_or_else(CallFailure::tell)
 }
 
 #[inline(always)]
@@ -105,7 +105,7 @@ fn end_send(
             member.answered(to);
             0
         }
-        Err(error) => error.code().number(),
+        Err(error) => CallFailure::from(error).tell(),
     })
 }
 

@@ -1,5 +1,5 @@
 //! The guard around each call of C: no panic crosses the ABI, `errno` keeps its value, and a
-//! failure becomes a code.
+//! failure becomes a code and a reason.
 //!
 //! # Safety
 //! `errno` belongs to the calling thread for as long as the thread lives.
@@ -15,15 +15,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[inline]
 pub(crate) fn call<T: From<c_int>>(body: impl FnOnce() -> CallResult<T>) -> T {
     let result = kept_errno(|| catch_unwind(AssertUnwindSafe(body)));
-    let result = result.unwrap_or(Err(CallFailure(Code::Unknown)));
-    result.unwrap_or_else(|CallFailure(code)| T::from(code.number()))
+    let result = result.unwrap_or(Err(CallFailure::of(Code::Unknown)));
+    result.unwrap_or_else(|failure| T::from(failure.tell()))
 }
 
 /// Runs a part of a call that leaves `errno` alone, or keeps it by [`kept_errno`]. `Err` after a
 /// panic: the code of the call.
 #[inline(always)]
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, c_int> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(|_panic| Code::Unknown.number())
+    catch_unwind(AssertUnwindSafe(body)).map_err(|_panic| CallFailure::of(Code::Unknown).tell())
 }
 
 /// Runs `body` and restores `errno`.
@@ -42,7 +42,11 @@ pub(crate) fn kept_errno<T>(body: impl FnOnce() -> T) -> T {
 /// Converts the time limit of a `_T` form.
 #[inline]
 pub(crate) fn limit(timeout_ms: c_long) -> CallResult<Timeout> {
-    if timeout_ms < -1 { Err(Code::Inval.into()) } else { Ok(Timeout::from_ms(timeout_ms)) }
+    if timeout_ms >= -1 {
+        return Ok(Timeout::from_ms(timeout_ms));
+    }
+    let text = format!("{timeout_ms} ms is no time limit; give 0 for no wait, -1 for none");
+    Err(CallFailure::said(Code::Inval, text))
 }
 
 /// The limit of a form without `_T`: none.
@@ -76,6 +80,6 @@ mod tests {
     fn a_limit_below_minus_one_is_invalid() {
         assert_eq!(limit(-1), Ok(Timeout::Never));
         assert_eq!(limit(0), Ok(Timeout::NoWait));
-        assert_eq!(limit(-2), Err(CallFailure(Code::Inval)));
+        assert_eq!(limit(-2), Err(CallFailure::of(Code::Inval)));
     }
 }

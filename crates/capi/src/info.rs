@@ -2,17 +2,17 @@
 
 use crate::cpus;
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::member::CallingMember;
 use crate::node;
 use crate::records::{M3Peer, ProcUsr, name_of, set_of};
 use crate::vm::{PROC_NO_PID, id_of};
 use core::ffi::{CStr, c_int};
 use m3ipc::{Address, Code, EndpointInfo, NONE, Node, VmInfo, WaitInfo};
+use m3ipc_sys::PerProcess;
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
-use std::sync::OnceLock;
 
 /// `enum proc_status`.
 const SLOT_FREE: u64 = 1 << 0;
@@ -28,7 +28,8 @@ pub(crate) fn slot(vmid: c_int, nr: c_int) -> CallResult<ProcUsr> {
     let (mut node, about) = node::find_with_info()?;
     let vm = running(&mut node, id_of(vmid)?)?;
     if !(-vm.tasks..vm.procs).contains(&nr) {
-        return Err(Code::Range.into());
+        let text = format!("slot {nr} is not between {} and {}", -vm.tasks, vm.procs - 1);
+        return Err(CallFailure::said(Code::Range, text));
     }
     let Some(endpoint) = node.endpoint(vm.id, nr)? else {
         return Ok(free_record(&vm, nr, about.nodeid));
@@ -52,13 +53,17 @@ pub(crate) fn slot(vmid: c_int, nr: c_int) -> CallResult<ProcUsr> {
 pub(crate) fn dump(vmid: c_int) -> CallResult {
     let mut node = node::find()?;
     let vm = running(&mut node, id_of(vmid)?)?;
-    eprintln!("VM {} {}: {} bound", vm.id, vm.name, vm.endpoints);
-    eprintln!("  slot   endpoint      pid waits in           for        sent  received names");
+    m3ipc_sys::tell!("VM {} {}: {} bound", vm.id, vm.name, vm.endpoints);
+    m3ipc_sys::tell!(
+        "  slot   endpoint      pid waits in           for        sent  received names"
+    );
     for endpoint in node.endpoints(vm.id)? {
         let EndpointInfo { slot, address, pid, wait, sent, received, names, .. } = endpoint;
         let WaitInfo { verb, peer, .. } = wait;
         let (peer, names) = (Address(peer), names.join(" "));
-        eprintln!("{slot:6} {address:10} {pid:8} {verb:15} {peer:9} {sent:8} {received:9} {names}");
+        m3ipc_sys::tell!(
+            "{slot:6} {address:10} {pid:8} {verb:15} {peer:9} {sent:8} {received:9} {names}"
+        );
     }
     Ok(0)
 }
@@ -141,7 +146,7 @@ pub(crate) fn proxy(nodeid: c_int) -> CallResult<ProcUsr> {
     let (mut node, info) = node::find_with_info()?;
     let others = node.other_nodes()?;
     if !others.nodes.iter().any(|other| other.id == nodeid) {
-        return Err(Code::BadProxy.into());
+        return Err(CallFailure::no(Code::BadProxy, nodeid, "node that the proxy knows"));
     }
     let pid = others.proxy_pid.ok_or(Code::NoProxy)?;
     Ok(proxy_record(pid, info.nodeid, nodeid))
@@ -218,8 +223,8 @@ pub(crate) fn poll_fd() -> CallResult {
 
 /// The meaning of a code, as a static text.
 pub(crate) fn text_of(code: c_int) -> &'static CStr {
-    static TEXTS: OnceLock<HashMap<c_int, CString>> = OnceLock::new();
-    let texts = TEXTS.get_or_init(|| {
+    static TEXTS: PerProcess<HashMap<c_int, CString>> = PerProcess::new();
+    let texts = TEXTS.get_or_make(|| {
         let texts = Code::ALL.iter().map(|code| (code.number(), CString::new(code.text())));
         texts.filter_map(|(number, text)| Some((number, text.ok()?))).collect()
     });

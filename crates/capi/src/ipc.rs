@@ -10,8 +10,8 @@ use crate::payload::{self, Delivery};
 use crate::{current, node};
 use core::ffi::c_int;
 use m3ipc::{
-    ANY, Address, Code, HARDWARE, Message, ReceiveError, Received, ReceivedKind, ReplyReceiveError,
-    SendRecError, Timeout,
+    ANY, Address, Code, Delivered, HARDWARE, Message, ReceiveError, Received, ReceivedKind,
+    SendRecError, Source, Timeout,
 };
 
 #[inline]
@@ -35,29 +35,19 @@ pub(crate) fn send(
 pub(crate) fn receive(from: Address, into: Delivery, limit: Timeout) -> CallResult {
     current::with(|member| {
         into.deliver(|buffer| {
-            let taken = member.endpoint.receive_long(from, buffer, limit);
-            delivered(member, taken)
+            let taken = member.endpoint.receive_to(from.into(), buffer, limit)?;
+            Ok(delivered(member, taken))
         })
     })
 }
 
 /// A taken message and the full length of its long part, which may be longer than the buffer.
 #[inline]
-pub(crate) fn delivered(
-    member: &mut CallingMember,
-    taken: Result<Received, ReceiveError>,
-) -> CallResult<(Message, usize)> {
-    let (message, bytes, is_request) = match taken {
-        Ok(Received { message, bytes, is_request, .. }) => (message, bytes, is_request),
-        Err(ReceiveError::BufferTooSmall { message, needed_bytes, is_request, .. }) => {
-            (*message, needed_bytes, is_request)
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if is_request {
-        member.took_request(message.source);
+pub(crate) fn delivered(member: &mut CallingMember, taken: Received) -> (Message, usize) {
+    if taken.is_request {
+        member.took_request(taken.message.source);
     }
-    Ok((message, bytes))
+    (taken.message, taken.bytes)
 }
 
 #[inline]
@@ -72,13 +62,7 @@ pub(crate) fn sendrec(
         let message = message.read()?;
         payload::with_copy(bytes, |bytes| {
             into.deliver(|buffer| {
-                let answer = match member.endpoint.sendrec_long(to, &message, bytes, buffer, limit)
-                {
-                    Err(SendRecError::BufferTooSmall { message, needed_bytes, .. }) => {
-                        (*message, needed_bytes)
-                    }
-                    other => other?,
-                };
+                let answer = member.endpoint.request(to, &message, bytes, buffer, limit)?;
                 // The request was itself the answer to a request of `to`, if there was one.
                 member.answered(to);
                 Ok(answer)
@@ -91,8 +75,8 @@ pub(crate) fn sendrec(
 pub(crate) fn receive_request(into: Delivery, limit: Timeout) -> CallResult {
     current::with(|member| {
         into.deliver(|buffer| {
-            let taken = member.endpoint.rcvrqst(buffer, limit);
-            delivered(member, taken)
+            let taken = member.endpoint.rcvrqst_to(buffer, limit)?;
+            Ok(delivered(member, taken))
         })
     })
 }
@@ -101,7 +85,9 @@ pub(crate) fn receive_request(into: Delivery, limit: Timeout) -> CallResult {
 pub(crate) fn reply(to: Address, message: ReadPtr<Message>, bytes: ReadBytes) -> CallResult {
     current::with(|member| {
         let message = message.read_anew(&mut member.sent_page)?;
-        payload::with_copy(bytes, |bytes| Ok(member.endpoint.reply_long(to, &message, bytes)?))?;
+        payload::with_copy(bytes, |bytes| {
+            Ok(member.endpoint.reply_long(to, &message, bytes).and_then(Delivered::into_result)?)
+        })?;
         member.answered(to);
         Ok(0)
     })
@@ -137,13 +123,10 @@ fn reply_receive(
         if !answered.is_null() {
             answered.check()?;
         }
-        let received = match member.endpoint.reply_receive_timeout(to, &place.read(), limit) {
-            Ok(next) => Ok(next),
-            Err(ReplyReceiveError::Receive(error)) => Err(error),
-            Err(ReplyReceiveError::Reply(error)) => return Err(error.into()),
-        };
+        member.endpoint.reply(to, &place.read()).and_then(Delivered::into_result)?;
         is_answered = true;
         member.answered(to);
+        let received = member.endpoint.receive_timeout(Source::Any, limit);
         deliver_plain(member, place, received)
     });
     // A bad address has the code of `result`.
@@ -166,15 +149,11 @@ pub(crate) fn tell_and_reply_receive_long(
         let message = into.message.read()?;
         payload::with_copy(bytes, |bytes| {
             into.deliver(|buffer| {
-                let received =
-                    match member.endpoint.reply_receive_long(to, &message, bytes, buffer, limit) {
-                        Ok(next) => Ok(next),
-                        Err(ReplyReceiveError::Receive(error)) => Err(error),
-                        Err(ReplyReceiveError::Reply(error)) => return Err(error.into()),
-                    };
+                member.endpoint.reply_long(to, &message, bytes).and_then(Delivered::into_result)?;
                 is_answered = true;
                 member.answered(to);
-                delivered(member, received)
+                let received = member.endpoint.receive_to(Source::Any, buffer, limit)?;
+                Ok(delivered(member, received))
             })
         })
     });
@@ -207,7 +186,9 @@ pub(crate) fn deliver_plain(
 ) -> CallResult {
     let (message, code) = match received {
         Ok(message) => (message, Ok(0)),
-        Err(ReceiveError::BufferTooSmall { message, .. }) => (*message, Err(Code::MsgSize.into())),
+        Err(ReceiveError::BufferTooSmall { message, needed_bytes, .. }) => {
+            (*message, Err(CallFailure::cut(message.source, needed_bytes, 0)))
+        }
         Err(error) => return Err(error.into()),
     };
     if member.endpoint.latest_kind() == Some(ReceivedKind::Request) {
@@ -239,7 +220,9 @@ pub(crate) fn deliver_answer(
 ) -> CallResult {
     let (answer, result) = match answered {
         Ok(answer) => (answer, Ok(0)),
-        Err(SendRecError::BufferTooSmall { message, .. }) => (*message, Err(Code::MsgSize.into())),
+        Err(SendRecError::BufferTooSmall { message, needed_bytes, .. }) => {
+            (*message, Err(CallFailure::cut(message.source, needed_bytes, 0)))
+        }
         Err(error) => return Err(error.into()),
     };
     member.answered(to);
@@ -250,9 +233,13 @@ pub(crate) fn deliver_answer(
 pub(crate) fn relay(to: Address, message: ReadPtr<Message>, limit: Timeout) -> CallResult {
     current::with(|member| {
         let message = message.read()?;
-        let client = member.unanswered().ok_or(Code::ProcSts)?;
+        let client = member.unanswered().ok_or_else(|| {
+            let text = format!("the caller holds no request to relay to endpoint {to}");
+            CallFailure::said(Code::ProcSts, text)
+        })?;
         if limit == Timeout::NoWait && !receives_from(member, client, to) {
-            return Err(Code::Again.into());
+            let text = format!("endpoint {to} does not receive now, and the call may not wait");
+            return Err(CallFailure::said(Code::Again, text));
         }
         member.endpoint.relay_message(client, to, &message)?;
         member.answered(client);
@@ -290,10 +277,16 @@ pub(crate) fn notify_as(slot: i32, to: Address) -> CallResult {
         } else if slot < 0 {
             member.endpoint.notify_for(Address(slot), to)?;
         } else {
-            return Err(Code::Privileges.into());
+            return Err(not_own(slot));
         }
         Ok(0)
     })
+}
+
+#[cold]
+fn not_own(slot: c_int) -> CallFailure {
+    let text = format!("slot {slot} is neither the caller's nor that of a task (below 0)");
+    CallFailure::said(Code::Privileges, text)
 }
 
 /// Notifies as [`notify_as`] does, with an argument.
@@ -303,7 +296,7 @@ pub(crate) fn notify_with(slot: i32, to: Address, argument: u64) -> CallResult {
         let source = match slot {
             slot if slot == own.slot() => own,
             task if task < 0 => Address(task),
-            _ => return Err(Code::Privileges.into()),
+            _ => return Err(not_own(slot)),
         };
         member.endpoint.notify_for_with(source, to, argument)?;
         Ok(0)

@@ -3,7 +3,7 @@
 //! C knows a block by its address, which is the same in every process. The library keeps the
 //! [`Block`] of that address until the program sends or frees it.
 
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::memory::KnownPage;
 use m3ipc::{Address, Area, Block, Code, Endpoint};
 use std::collections::HashMap;
@@ -57,7 +57,7 @@ impl CallingMember {
     /// The area with this number, if the member has attached it.
     pub(crate) fn area(&self, number: i32) -> CallResult<Area> {
         let attached = u32::try_from(number).ok().and_then(|id| self.endpoint.attached(id));
-        attached.ok_or_else(|| Code::NoNode.into())
+        attached.ok_or_else(|| CallFailure::no(Code::NoNode, number, "area that the caller has"))
     }
 }
 
@@ -69,6 +69,12 @@ pub(crate) struct BlockTable {
     pub(crate) ica: Option<Area>,
 }
 
+#[cold]
+fn no_block(address: u64) -> CallFailure {
+    let text = format!("the caller has no block at {address:#x}; it was given away or freed");
+    CallFailure::said(Code::AddrNotAvail, text)
+}
+
 impl BlockTable {
     /// Keeps a block under its address.
     pub(crate) fn insert(&mut self, block: Block) {
@@ -77,12 +83,12 @@ impl BlockTable {
 
     /// Takes the block at an address out of the table; -71 without one.
     pub(crate) fn take(&mut self, address: u64) -> CallResult<Block> {
-        self.by_address.remove(&address).ok_or_else(|| Code::AddrNotAvail.into())
+        self.by_address.remove(&address).ok_or_else(|| no_block(address))
     }
 
     /// The block at an address; -71 without one.
     pub(crate) fn get_mut(&mut self, address: u64) -> CallResult<&mut Block> {
-        self.by_address.get_mut(&address).ok_or_else(|| Code::AddrNotAvail.into())
+        self.by_address.get_mut(&address).ok_or_else(|| no_block(address))
     }
 
     /// Frees all blocks of an area.

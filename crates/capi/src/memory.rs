@@ -30,7 +30,7 @@
 //! [`WriteBytes::with_slice`] make references, for the sockets.
 #![allow(unsafe_code)]
 
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use core::cell::Cell;
 use core::ffi::{c_char, c_void};
 use core::sync::atomic::AtomicUsize;
@@ -323,6 +323,11 @@ impl WriteBytes {
         self.start.is_null()
     }
 
+    /// The first bytes, at most so many.
+    pub(crate) fn first(self, bytes: usize) -> Self {
+        Self { start: self.start, bytes: self.bytes.min(bytes) }
+    }
+
     /// The same bytes in steps of so many bytes; one empty step for no bytes.
     pub(crate) fn steps(self, step_bytes: usize) -> impl Iterator<Item = Self> {
         steps(self.bytes, step_bytes)
@@ -451,7 +456,7 @@ pub(crate) fn zeroed(bytes: usize) -> CallResult<Vec<u8>> {
 fn check(start: *const c_void, bytes: usize, write: bool) -> CallResult<()> {
     let first = start.addr();
     let Some(last) = first.checked_add(bytes - 1).filter(|_| first >= LOWEST_ADDRESS) else {
-        return Err(Code::AddrNotAvail.into());
+        return Err(CallFailure::memory(first, write));
     };
     let (first_page, last_page) = (first >> PAGE_BITS, last >> PAGE_BITS);
     // Bytes on one or two pages, as most are, have no list.
@@ -460,7 +465,7 @@ fn check(start: *const c_void, bytes: usize, write: bool) -> CallResult<()> {
     }
     for page in first_page..=last_page {
         if !is_known(page, write) && !probe(&[first.max(page << PAGE_BITS)], write) {
-            return Err(Code::AddrNotAvail.into());
+            return Err(CallFailure::memory(first, write));
         }
     }
     Ok(())
@@ -478,7 +483,7 @@ fn check_pages(first: usize, last_page: usize, write: bool) -> CallResult<()> {
         }
         if count == PROBES || page == last_page {
             if count > 0 && !probe(&unknown[..count], write) {
-                return Err(Code::AddrNotAvail.into());
+                return Err(CallFailure::memory(first, write));
             }
             count = 0;
         }

@@ -1,7 +1,7 @@
 //! The node: start, end, parameters; and a connection for calls that need no endpoint.
 
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::parameters;
 use crate::records::{DrvsUsr, NodeUsr, bytes_of, name_of, set_of};
 use core::ffi::{c_int, c_ulong};
@@ -79,7 +79,7 @@ pub(crate) fn state(nodeid: c_int) -> CallResult<NodeUsr> {
         return match others.nodes.iter().find(|other| other.id == nodeid) {
             Some(other) => Ok(other_state(other)),
             None if (0..info.nodes).contains(&nodeid) => Ok(unknown),
-            None => Err(Code::BadNodeId.into()),
+            None => Err(CallFailure::no(Code::BadNodeId, nodeid, "id of a node")),
         };
     }
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -118,7 +118,10 @@ fn params_of(nodeid: c_int, wanted: &DrvsUsr) -> CallResult<NodeParams> {
     let procs = params.procs.unwrap_or(DEFAULT_PROCS);
     let system = wanted.d_nr_sysprocs;
     if system != 0 && (system <= tasks || system >= tasks.saturating_add(procs)) {
-        return Err(Code::BadRange.into());
+        let text = format!(
+            "{system} sysprocs are not above {tasks} tasks and below their sum with {procs} procs"
+        );
+        return Err(CallFailure::said(Code::BadRange, text));
     }
     let (piece, whole) = (wanted.d_max_copybuf, wanted.d_max_copylen);
     if piece < 0 || whole < 0 || (whole != 0 && piece > whole) {

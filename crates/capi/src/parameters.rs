@@ -4,16 +4,10 @@
 //! record that is 0 or empty takes the value of the source. So an administrator configures a
 //! program that knows nothing of files or directories.
 
-use crate::failure::{CallFailure, CallResult};
-use crate::records::{DrvsUsr, Name, VmUsr, bytes_of, life_of, name_of, set_of};
+use crate::failure::CallResult;
+use crate::records::{DrvsUsr, Name, VmUsr, life_of, name_of, set_of};
 use core::ffi::{c_int, c_uint};
-use m3ipc::{Code, Parameters, ParametersError};
-
-impl From<ParametersError> for CallFailure {
-    fn from(_error: ParametersError) -> Self {
-        Self(Code::BadValue)
-    }
-}
+use m3ipc::{Code, Parameters};
 
 /// The parameters of the source in a variable, if there is one.
 fn of_variable(variable: &str, name: &str) -> CallResult<Option<Parameters>> {
@@ -56,7 +50,7 @@ fn fill_node_by(wanted: &mut DrvsUsr, given: &Parameters) -> CallResult<Option<c
 
 /// Fills the record of a new VM. The source is asked for its name, or else for its number.
 pub(crate) fn fill_vm(wanted: &mut VmUsr) -> CallResult<()> {
-    let name = bytes_of(&wanted.vm_name).ok_or(Code::NameSize)?;
+    let name = crate::vm_name::name_bytes(&wanted.vm_name)?;
     let name = String::from_utf8(name).map_err(|_not_utf8| Code::BadValue)?;
     let asked = if name.is_empty() { wanted.vm_vmid.to_string() } else { name };
     match of_variable("M3_VM_PARAMETERS", &asked)? {
@@ -90,6 +84,8 @@ fn fill_vm_by(wanted: &mut VmUsr, given: &Parameters) -> CallResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::CallFailure;
+    use crate::records::bytes_of;
 
     #[test]
     fn a_source_fills_the_fields_that_are_zero() {
@@ -110,6 +106,6 @@ mod tests {
         let id = fill_node_by(&mut node, &given.expect("words")).expect("all are in range");
         assert_eq!((id, node.d_nr_vms, node.d_max_copylen), (Some(2), 5, 8));
         let wrong = Parameters::read("procs=x", "").expect("words");
-        assert_eq!(fill_vm_by(&mut VmUsr::default(), &wrong), Err(CallFailure(Code::BadValue)));
+        assert_eq!(fill_vm_by(&mut VmUsr::default(), &wrong), Err(CallFailure::of(Code::BadValue)));
     }
 }

@@ -3,12 +3,12 @@
 //! The parts pass through one buffer, as each long message does: see [`crate::payload`].
 
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::ipc::delivered;
 use crate::memory::{ReadBytes, ReadPtr, WriteBytes, WritePtr};
-use crate::payload::with_buffer;
+use crate::payload::{too_long, with_buffer, with_room};
 use core::ffi::c_int;
-use m3ipc::{Address, Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, SendRecError, Timeout};
+use m3ipc::{Address, Buffer, Code, Delivered, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, Timeout};
 
 /// The limit of parts, that of the kernel.
 const PARTS_MAX: usize = 1_024;
@@ -22,13 +22,19 @@ pub(crate) struct PartArray<F> {
 }
 
 impl<F> PartArray<F> {
+    #[cold]
+    fn too_many(&self) -> CallFailure {
+        let text = format!("{} parts are not between 0 and {PARTS_MAX}", self.count);
+        CallFailure::said(Code::Inval, text)
+    }
+
     fn read<T>(&self) -> CallResult<Vec<T>>
     where
         F: Fn(&libc::iovec) -> T,
     {
         let count = usize::try_from(self.count).ok().filter(|count| *count <= PARTS_MAX);
-        let parts =
-            (0..count.ok_or(Code::Inval)?).map(|at| Ok((self.part)(&self.iov.read_at(at)?)));
+        let parts = (0..count.ok_or_else(|| self.too_many())?)
+            .map(|at| Ok((self.part)(&self.iov.read_at(at)?)));
         parts.collect()
     }
 }
@@ -37,7 +43,7 @@ impl<F> PartArray<F> {
 fn gather<T>(parts: &[ReadBytes], body: impl FnOnce(&[u8]) -> CallResult<T>) -> CallResult<T> {
     let bytes = total(parts.iter().map(|part| part.len()));
     if bytes > LARGE_MAX_BYTES {
-        return Err(Code::MsgSize.into());
+        return Err(too_long(bytes));
     }
     with_buffer(bytes, |buffer| {
         let mut rest = &mut *buffer;
@@ -56,7 +62,7 @@ fn scatter(
     message: WritePtr<Message>,
     parts: &[WriteBytes],
     length: WritePtr<usize>,
-    take: impl FnOnce(&mut [u8]) -> CallResult<(Message, usize)>,
+    take: impl FnOnce(&mut Buffer<'_>) -> CallResult<(Message, usize)>,
 ) -> CallResult {
     // Check first: a message that is taken and cannot be delivered would be lost.
     message.check()?;
@@ -69,17 +75,17 @@ fn scatter(
         unchecked -= bytes;
     }
     write_length(0)?;
-    with_buffer(room, |buffer| {
+    with_room(room, |buffer| {
         let (taken, bytes) = take(buffer)?;
         message.write(taken)?;
-        let mut rest = &buffer[..bytes.min(buffer.len())];
+        let mut rest = buffer.front(bytes);
         for part in parts {
             let (front, behind) = rest.split_at(part.len().min(rest.len()));
             part.write(front)?;
             rest = behind;
         }
         write_length(bytes)?;
-        if bytes <= room { Ok(0) } else { Err(Code::MsgSize.into()) }
+        if bytes <= room { Ok(0) } else { Err(CallFailure::cut(taken.source, bytes, room)) }
     })
 }
 
@@ -110,7 +116,9 @@ pub(crate) fn reply(
 ) -> CallResult {
     current::with(|member| {
         let message = message.read()?;
-        gather(&parts.read()?, |bytes| Ok(member.endpoint.reply_long(to, &message, bytes)?))?;
+        gather(&parts.read()?, |bytes| {
+            Ok(member.endpoint.reply_long(to, &message, bytes).and_then(Delivered::into_result)?)
+        })?;
         member.answered(to);
         Ok(0)
     })
@@ -125,8 +133,8 @@ pub(crate) fn receive(
 ) -> CallResult {
     current::with(|member| {
         scatter(message, &parts.read()?, length, |buffer| {
-            let taken = member.endpoint.receive_long(from, buffer, limit);
-            delivered(member, taken)
+            let taken = member.endpoint.receive_to(from.into(), buffer, limit)?;
+            Ok(delivered(member, taken))
         })
     })
 }
@@ -145,12 +153,7 @@ pub(crate) fn sendrec(
             scatter(message, &into.read()?, length, |buffer| {
                 // The request may itself be the answer to a request of `to`.
                 member.answered(to);
-                match member.endpoint.sendrec_long(to, &request, bytes, buffer, limit) {
-                    Err(SendRecError::BufferTooSmall { message, needed_bytes, .. }) => {
-                        Ok((*message, needed_bytes))
-                    }
-                    other => Ok(other?),
-                }
+                Ok(member.endpoint.request(to, &request, bytes, buffer, limit)?)
             })
         })
     })

@@ -1,12 +1,13 @@
 //! The long part of a message: up to 1,792 bytes in the link, up to 1 GiB as a block.
 //!
 //! The bytes pass through a buffer of the library in both directions, on the stack up to 1,792
-//! bytes. Memory of the program is therefore only accessed by a copy, and a program may use the
-//! same memory for a request and its answer.
+//! bytes. A longer one grows with the bytes that arrive, whatever room the program has. Memory of
+//! the program is therefore only accessed by a copy, and a program may use the same memory for a
+//! request and its answer.
 
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use crate::memory::{self, ReadBytes, WriteBytes, WritePtr};
-use m3ipc::{Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
+use m3ipc::{Buffer, Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
 
 /// Runs `body` with a copy of the bytes that a message sends.
 #[inline]
@@ -22,10 +23,32 @@ fn with_copy_slow<T>(
     body: impl FnOnce(&[u8]) -> CallResult<T>,
 ) -> CallResult<T> {
     with_buffer(source.len(), |buffer| {
-        let copy = buffer.get_mut(..source.len()).ok_or(Code::MsgSize)?;
+        let copy = buffer.get_mut(..source.len()).ok_or_else(|| too_long(source.len()))?;
         source.read(copy)?;
         body(copy)
     })
+}
+
+/// The failure of a payload that no message carries.
+#[cold]
+pub(crate) fn too_long(bytes: usize) -> CallFailure {
+    let text = format!(
+        "a payload of {bytes} bytes is longer than a message can be ({LARGE_MAX_BYTES} bytes); \
+         split it, or send a block"
+    );
+    CallFailure::said(Code::MsgSize, text)
+}
+
+/// Runs `body` with room for a payload that arrives: for so many bytes of it at most.
+pub(crate) fn with_room<T>(
+    bytes: usize,
+    body: impl FnOnce(&mut Buffer<'_>) -> CallResult<T>,
+) -> CallResult<T> {
+    if bytes > LONG_MAX_BYTES {
+        return body(&mut Buffer::UpTo(&mut Vec::new(), bytes));
+    }
+    let mut buffer = [0; LONG_MAX_BYTES];
+    body(&mut Buffer::Slice(&mut buffer[..bytes]))
 }
 
 /// Runs `body` with a buffer of so many bytes, or of the longest message; -12 without memory.
@@ -70,33 +93,38 @@ impl Delivery {
     #[inline]
     pub(crate) fn deliver(
         self,
-        take: impl FnOnce(&mut [u8]) -> CallResult<(Message, usize)>,
+        take: impl FnOnce(&mut Buffer<'_>) -> CallResult<(Message, usize)>,
     ) -> CallResult {
         // Check first: a message that is taken and cannot be delivered would be lost.
         self.message.check()?;
         if self.bytes.len() == 0 && self.length.is_none() {
-            let (message, bytes) = take(&mut [])?;
+            let (message, bytes) = take(&mut Buffer::none())?;
             self.message.write(message)?;
-            return if bytes == 0 { Ok(0) } else { Err(Code::MsgSize.into()) };
+            return if bytes == 0 {
+                Ok(0)
+            } else {
+                Err(CallFailure::cut(message.source, bytes, 0))
+            };
         }
         self.deliver_long(take)
     }
 
     fn deliver_long(
         self,
-        take: impl FnOnce(&mut [u8]) -> CallResult<(Message, usize)>,
+        take: impl FnOnce(&mut Buffer<'_>) -> CallResult<(Message, usize)>,
     ) -> CallResult {
         // A check of each page of a longer buffer would cost every call more than it saves.
         self.bytes.check(LONG_MAX_BYTES)?;
         let write_length =
             |bytes| self.length.map_or(Ok(()), |length: WritePtr<usize>| length.write(bytes));
         write_length(0)?;
-        with_buffer(self.bytes.len(), |buffer| {
+        with_room(self.bytes.len(), |buffer| {
             let (message, bytes) = take(buffer)?;
             self.message.write(message)?;
-            self.bytes.write(&buffer[..bytes.min(buffer.len())])?;
+            self.bytes.write(buffer.front(bytes))?;
             write_length(bytes)?;
-            if bytes <= self.bytes.len() { Ok(0) } else { Err(Code::MsgSize.into()) }
+            let room = self.bytes.len();
+            if bytes <= room { Ok(0) } else { Err(CallFailure::cut(message.source, bytes, room)) }
         })
     }
 }

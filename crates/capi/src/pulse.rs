@@ -1,7 +1,7 @@
 //! Pulses and timers.
 
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use core::ffi::c_int;
 use m3ipc::{Address, Code, Pulse, TimerId};
 use std::time::Duration;
@@ -36,8 +36,10 @@ pub(crate) fn set_timer(code: c_int, value: u64, first_ns: u64, period_ns: u64) 
 
 pub(crate) fn cancel_timer(timer: c_int) -> CallResult {
     current::with(|member| {
-        let number = u32::try_from(timer).map_err(|_negative| Code::BadValue)?;
+        let none =
+            || CallFailure::no(Code::BadValue, timer, "timer of the caller; it may have ended");
+        let number = u32::try_from(timer).map_err(|_negative| none())?;
         let is_cancelled = member.endpoint.cancel_timer(TimerId::of_number(number));
-        if is_cancelled { Ok(0) } else { Err(Code::BadValue.into()) }
+        if is_cancelled { Ok(0) } else { Err(none()) }
     })
 }

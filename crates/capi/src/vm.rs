@@ -3,7 +3,8 @@
 use crate::failure::{CallFailure, CallResult};
 use crate::memory::{ReadText, WritePtr};
 use crate::node::{self, SERVERS};
-use crate::records::{VmUsr, bytes_of, life_of, name_of, set_of};
+use crate::records::{VmUsr, life_of, name_of, set_of};
+use crate::vm_name::name_bytes;
 use crate::{current, parameters, records};
 use core::ffi::{c_int, c_uint};
 use m3ipc::{Code, NONE, Node, NodeError, NodeInfo, Vm, VmConfig, VmInfo, VmLife};
@@ -72,12 +73,19 @@ pub(crate) fn info(vmid: c_int) -> CallResult<VmUsr> {
 
 /// Prints the VMs of the node to standard error.
 pub(crate) fn dump() -> CallResult {
-    eprintln!("  vm name            procs tasks members mode    uid    gid");
+    m3ipc_sys::tell!("  vm name            procs tasks members mode    uid    gid");
     for vm in node::find()?.vms()? {
         let ending = if vm.ending { " ending" } else { "" };
-        eprintln!(
+        m3ipc_sys::tell!(
             "{:4} {:15} {:6} {:5} {:7} {:04o} {:6} {:6}{ending}",
-            vm.id, vm.name, vm.procs, vm.tasks, vm.endpoints, vm.mode, vm.uid, vm.gid,
+            vm.id,
+            vm.name,
+            vm.procs,
+            vm.tasks,
+            vm.endpoints,
+            vm.mode,
+            vm.uid,
+            vm.gid,
         );
     }
     Ok(0)
@@ -86,7 +94,7 @@ pub(crate) fn dump() -> CallResult {
 /// Resolves a VM id: `PROC_NO_PID` is the VM of the caller.
 pub(crate) fn id_of(vmid: c_int) -> CallResult {
     match vmid {
-        PROC_NO_PID => current::address().map(|(vm, _)| vm).ok_or(CallFailure(Code::BadVmId)),
+        PROC_NO_PID => current::address().map(|(vm, _)| vm).ok_or(CallFailure::of(Code::BadVmId)),
         vmid => Ok(vmid),
     }
 }
@@ -94,28 +102,36 @@ pub(crate) fn id_of(vmid: c_int) -> CallResult {
 /// Checks the parameters that the daemon does not know, and converts the others.
 fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     if !(0..node.vms).contains(&wanted.vm_vmid) {
-        return Err(Code::BadVmId.into());
+        let text = format!("VM id {} is not between 0 and {}", wanted.vm_vmid, node.vms - 1);
+        return Err(CallFailure::said(Code::BadVmId, text));
     }
-    let name = bytes_of(&wanted.vm_name).ok_or(Code::NameSize)?;
-    let name = String::from_utf8(name).map_err(|_not_utf8| Code::BadValue)?;
+    let name = name_bytes(&wanted.vm_name)?;
+    let name = String::from_utf8(name).map_err(|error| {
+        let text = format!("the VM name {} is no UTF-8", error.as_bytes().escape_ascii());
+        CallFailure::said(Code::BadValue, text)
+    })?;
     let name = if name.is_empty() { format!("VM{}", wanted.vm_vmid) } else { name };
     let (procs, tasks) = (wanted.vm_nr_procs, wanted.vm_nr_tasks);
     let limits = [
-        (procs, node.procs),
-        (tasks, node.tasks),
-        (wanted.vm_nr_sysprocs, node.tasks.saturating_add(SERVERS)),
-        (wanted.vm_nr_nodes, node.nodes),
+        ("procs", procs, node.procs),
+        ("tasks", tasks, node.tasks),
+        ("sysprocs", wanted.vm_nr_sysprocs, node.tasks.saturating_add(SERVERS)),
+        ("nodes", wanted.vm_nr_nodes, node.nodes),
     ];
-    if limits.iter().any(|(wanted, limit)| *wanted < 0 || wanted > limit) {
-        return Err(Code::BadRange.into());
+    for (name, wanted, limit) in limits {
+        if wanted < 0 || wanted > limit {
+            let text = format!("{wanted} {name} are not between 0 and {limit}, those of the node");
+            return Err(CallFailure::said(Code::BadRange, text));
+        }
     }
     let here = set_of(node.nodeid);
     if wanted.vm_nodes != 0 && wanted.vm_nodes & here == 0 {
-        return Err(Code::NoVmNode.into());
+        let text = format!("vm_nodes {:#x} lacks the local node {}", wanted.vm_nodes, node.nodeid);
+        return Err(CallFailure::said(Code::NoVmNode, text));
     }
     // A later release gives this word a meaning.
     if wanted.vm_reserved != 0 {
-        return Err(Code::BadValue.into());
+        return Err(CallFailure::no(Code::BadValue, wanted.vm_reserved, "vm_reserved; give 0"));
     }
     // Two zeros are a record without these fields.
     let names_a_process = wanted.vm_warn2proc != 0 || wanted.vm_warnmsg != 0;
@@ -123,17 +139,20 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
         return Err(Code::NoSys.into());
     }
     let mode = if wanted.vm_mode == 0 { DEFAULT_MODE } else { wanted.vm_mode };
-    let mode = u16::try_from(mode).map_err(|_too_large| Code::BadValue)?;
-    let grace_ms = u32::try_from(wanted.vm_grace_ms).map_err(|_negative| Code::BadValue)?;
+    let mode = u16::try_from(mode)
+        .map_err(|_| CallFailure::no(Code::BadValue, format_args!("{mode:#o}"), "mode"))?;
+    let grace_ms = u32::try_from(wanted.vm_grace_ms)
+        .map_err(|_| CallFailure::no(Code::BadValue, wanted.vm_grace_ms, "grace time in ms"))?;
     let grace_ms = if grace_ms == 0 { DEFAULT_GRACE_MS } else { grace_ms };
     let mut config = VmConfig::new(&name).id(wanted.vm_vmid).mode(mode).grace_ms(grace_ms);
     config = match wanted.vm_copy {
         COPY_OPEN => config,
         COPY_GRANTED => config.copy_granted(true),
-        _ => return Err(Code::BadValue.into()),
+        copy => return Err(CallFailure::no(Code::BadValue, copy, "vm_copy (0 open, 1 granted)")),
     };
     let life = LIVES.into_iter().find(|life| life_of(*life) == wanted.vm_life);
-    config = config.life(life.ok_or(Code::BadValue)?);
+    config = config
+        .life(life.ok_or_else(|| CallFailure::no(Code::BadValue, wanted.vm_life, "vm_life"))?);
     if procs != 0 {
         config = config.procs(procs);
     }

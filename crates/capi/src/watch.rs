@@ -1,7 +1,7 @@
 //! Deaths of watched endpoints, the kind of what was taken, the wait strategy and priorities.
 
 use crate::current;
-use crate::failure::CallResult;
+use crate::failure::{CallFailure, CallResult};
 use core::ffi::c_int;
 use m3ipc::{Address, Code, Inheritance, ReceivedKind, WaitStrategy};
 
@@ -37,7 +37,7 @@ pub(crate) fn watch_all(on: c_int) -> CallResult {
         member.endpoint.watch_all(match on {
             0 => false,
             1 => true,
-            _ => return Err(Code::Inval.into()),
+            _ => return Err(CallFailure::no(Code::Inval, on, "switch (0 or 1)")),
         });
         Ok(0)
     })
@@ -59,15 +59,23 @@ pub(crate) fn set_wait(wait: c_int) -> CallResult {
             WAIT_ADAPTIVE => WaitStrategy::Adaptive,
             WAIT_SPIN => WaitStrategy::Spin,
             WAIT_BLOCK => WaitStrategy::Block,
-            _ => return Err(Code::Inval.into()),
+            _ => return Err(CallFailure::no(Code::Inval, wait, "wait strategy (M3_WAIT_...)")),
         });
+        Ok(0)
+    })
+}
+
+pub(crate) fn set_receive_limit(bytes: usize) -> CallResult {
+    current::with(|member| {
+        member.endpoint.set_receive_limit(bytes);
         Ok(0)
     })
 }
 
 pub(crate) fn set_priority(priority: c_int) -> CallResult {
     current::with(|member| {
-        let priority = u8::try_from(priority).map_err(|_out_of_range| Code::BadRange)?;
+        let priority = u8::try_from(priority)
+            .map_err(|_| CallFailure::no(Code::BadRange, priority, "priority"))?;
         member.endpoint.set_priority(priority)?;
         Ok(0)
     })
@@ -83,7 +91,13 @@ pub(crate) fn set_inheritance(inheritance: c_int) -> CallResult {
             INHERIT_NONE => Inheritance::None,
             INHERIT_ORDER => Inheritance::Order,
             INHERIT_THREAD => Inheritance::Thread,
-            _ => return Err(Code::Inval.into()),
+            _ => {
+                return Err(CallFailure::no(
+                    Code::Inval,
+                    inheritance,
+                    "inheritance (M3_INHERIT_...)",
+                ));
+            }
         })?;
         Ok(0)
     })

@@ -86,6 +86,10 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> std::result::Result<Cli, 
 /// Runs the subcommand and returns the exit code.
 pub fn run(cli: Cli) -> Result<ExitCode> {
     let out = Output::new(cli.output.json);
+    // The programs that these two execute keep the dispositions of the caller.
+    if !matches!(cli.command, Command::Run(_) | Command::Sock(_)) {
+        m3ipc_sys::notice_children();
+    }
     let done = match cli.command {
         Command::Demo(args) => return command::demo::run(&args, out),
         Command::Doctor(args) => return command::doctor::run(&args, out),

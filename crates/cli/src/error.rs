@@ -1,6 +1,5 @@
 //! The error of a command: what happened, why, the next step. The one place with exit codes.
 
-use crate::printable::printable;
 use m3ipc_abi::Code;
 use std::process::ExitCode;
 
@@ -111,11 +110,9 @@ impl CliError {
 
     /// Prints the error to standard error and returns the exit code.
     pub fn report(&self, json: bool) -> ExitCode {
-        use std::io::Write;
         if self.class != ErrorClass::OutputClosed {
             let text = if json { self.json() } else { self.text() };
-            // A closed standard error leaves no other channel.
-            let _ = writeln!(std::io::stderr(), "{}", printable(&text));
+            m3ipc_sys::tell!("{text}");
         }
         ExitCode::from(self.exit_code())
     }

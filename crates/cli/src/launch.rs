@@ -1,10 +1,13 @@
-//! Starts a daemon in the background: this program, as `m3 daemon --detach`.
+//! Starts a daemon in the background: this program, as `m3 daemon`.
 
 use crate::error::{CliError, Result};
 use m3ipc::Node;
-use std::ffi::OsString;
+use m3ipc::runtime::{BackgroundError, serve_in_background};
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+/// The longest time until a daemon serves.
+const START_LIMIT_NS: u64 = 5_000_000_000;
 
 /// Starts `m3 daemon` with `arguments`, which serves `directory` when this returns.
 pub fn daemon(directory: &Path, arguments: &[OsString]) -> Result<Node> {
@@ -16,22 +19,22 @@ pub fn daemon(directory: &Path, arguments: &[OsString]) -> Result<Node> {
     }
     let program = std::env::current_exe()
         .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
-    let started = Command::new(program)
-        .arg("daemon")
-        .args(arguments)
-        .arg("--detach")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|cause| CliError::system("cannot start the daemon", cause))?;
+    let words: Vec<&OsStr> = [OsStr::new("daemon")]
+        .into_iter()
+        .chain(arguments.iter().map(OsString::as_os_str))
+        .collect();
+    let deadline_ns = m3ipc_sys::monotonic_ns().saturating_add(START_LIMIT_NS);
+    let started = serve_in_background(&program, &words, deadline_ns);
     match Node::find(directory) {
         // A daemon that another process started at the same time serves as well.
         Ok(node) => Ok(node),
-        Err(error) if started.status.success() => Err(error.into()),
-        Err(_) => {
-            let said = String::from_utf8_lossy(&started.stderr);
-            let cause = match said.trim() {
-                "" => started.status.to_string(),
-                said => said.trim_start_matches("m3d: ").to_owned(),
+        Err(error) => {
+            let cause = match started {
+                Ok(_warnings) => return Err(error.into()),
+                Err(BackgroundError::Ended { said, .. }) if !said.trim().is_empty() => {
+                    said.trim().trim_start_matches("m3d: ").to_owned()
+                }
+                Err(other) => other.to_string(),
             };
             let what = format!("the daemon for {} did not start", directory.display());
             Err(CliError::system(what, cause)

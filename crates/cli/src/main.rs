@@ -28,7 +28,6 @@ mod options;
 mod other_program;
 mod output;
 mod payload;
-mod printable;
 mod sock;
 mod trace;
 mod view;
@@ -37,7 +36,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     options::begin();
-    output::exit_on_closed_stdout();
+    m3ipc_sys::end_without_output("m3", error::OUTPUT_CLOSED, 4);
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(refused) => return error::report_usage(&refused),

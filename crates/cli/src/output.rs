@@ -1,7 +1,7 @@
 //! Standard output: lines or JSON, in colour on a terminal, and a quiet end when it is closed.
 
-use crate::error::{CliError, OUTPUT_CLOSED, Result};
-use crate::printable::printable;
+use crate::error::{CliError, Result};
+use m3ipc_sys::printable;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
@@ -99,19 +99,6 @@ pub fn time(ns: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.2} ms", ns_shown / 1e6),
         _ => format!("{:.1} s", ns_shown / 1e9),
     }
-}
-
-/// Ends the process quietly where a print macro of the standard library panics since the reader of
-/// standard output has gone, as in `m3 ps | head -1`.
-pub fn exit_on_closed_stdout() {
-    let default_hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let message = info.payload().downcast_ref::<String>();
-        if message.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
-            std::process::exit(OUTPUT_CLOSED.into());
-        }
-        default_hook(info);
-    }));
 }
 
 #[cfg(test)]

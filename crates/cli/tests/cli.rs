@@ -106,6 +106,26 @@ fn a_daemon_in_the_background_logs_deaths_to_a_file() {
 }
 
 #[test]
+fn a_directory_with_files_of_others_is_refused_by_their_names_and_keeps_them() {
+    let fixture = Fixture::new();
+    let thesis = fixture.directory().join("thesis.txt");
+    std::fs::create_dir_all(fixture.directory()).unwrap();
+    std::fs::write(&thesis, "words").unwrap();
+    let refused = fixture.run(&["up"]);
+    assert!(refused.code == SYSTEM && refused.err.contains("\"thesis.txt\""), "{}", refused.err);
+    std::fs::remove_file(&thesis).unwrap();
+    assert_eq!(fixture.run(&["up"]).code, OK);
+    std::fs::write(&thesis, "words").unwrap();
+    std::fs::write(fixture.directory().join("sockets/photo.jpg"), "light").unwrap();
+    assert_eq!(fixture.run(&["down"]).code, OK);
+    fixture.wait_until("the daemon has cleared the rest", || {
+        std::fs::read_dir(fixture.directory()).unwrap().count() == 2
+    });
+    assert!(thesis.exists() && fixture.directory().join("sockets/photo.jpg").exists());
+    std::fs::remove_dir_all(fixture.directory()).unwrap();
+}
+
+#[test]
 fn a_signal_ends_an_empty_node_and_leaves_members_to_the_next_daemon() {
     let fixture = Fixture::new();
     let daemon_pid = || {

@@ -35,6 +35,23 @@ fn echo_answers_a_call_with_its_content() {
 }
 
 #[test]
+fn echo_refuses_what_is_longer_than_it_takes_and_goes_on() {
+    let fixture = Fixture::with_vm("shop");
+    let echo = fixture.start(&["echo", "shop", "--as", "server", "--count", "1", "--quiet"]);
+    let long = "x".repeat((16 << 20) + 1);
+    let words = ["call", "shop/server", "--wait", "--stdin", "--timeout", "60000"];
+    let refused = fixture.run_with_input(&words, &long);
+    assert_eq!(refused.code, FAILED, "{}", refused.err);
+    assert!(
+        refused.err.contains("16777217") && refused.err.contains("16777216"),
+        "{}",
+        refused.err
+    );
+    assert!(fixture.run_with_input(&words, "short").out.contains("short"));
+    assert_eq!(echo.wait().code, OK);
+}
+
+#[test]
 fn listen_prints_messages_and_notifications() {
     let fixture = Fixture::with_vm("shop");
     let listener =

@@ -8,7 +8,9 @@
 
 use crate::token::Token;
 use m3ipc_link::ControlPageView;
-use m3ipc_sys::{LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, WAIT_WORDS_MAX};
+use m3ipc_sys::{
+    Errno, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, WAIT_WORDS_MAX,
+};
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -298,7 +300,8 @@ fn take_marked(words: &mut Vec<WatchedWord>) -> Vec<WatchedWord> {
 fn has_ended(word: &WatchedWord, mut writer: &PipeWriter) -> bool {
     for look in 0..PROC_READS {
         let is_ending = m3ipc_sys::is_ending(word.pid, word.tid);
-        if is_ending == Ok(true) {
+        // A thread leaves /proc soon, and before Linux 6.9 no pidfd reports its end.
+        if is_ending == Ok(true) || word.tid.is_some_and(|tid| is_gone(word.pid, tid)) {
             return true;
         }
         if look == 0 && writer.write_all(&WITHDRAWAL.to_ne_bytes()).is_err() {
@@ -311,6 +314,14 @@ fn has_ended(word: &WatchedWord, mut writer: &PipeWriter) -> bool {
         std::thread::sleep(PROC_PAUSE);
     }
     false
+}
+
+/// Whether a thread has ended, as /proc tells. `false` where /proc hides the process.
+pub(crate) fn is_gone(pid: i32, tid: i32) -> bool {
+    match m3ipc_sys::is_ending(pid, Some(tid)) {
+        Ok(is_ending) => is_ending,
+        Err(errno) => errno == Errno::SRCH && m3ipc_sys::is_ending(pid, None).is_ok(),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! [`Server::thread_died`]), or by the end of its connection ([`Server::close`]). Reports after the
 //! first one find nothing left to do.
 
+use crate::death_watcher::is_gone;
 use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::state::death_watches::PidfdWatch;
@@ -27,8 +28,8 @@ impl Server {
         Ok(())
     }
 
-    /// Watches a thread by its pidfd. Before Linux 6.9 threads have none, and the process is
-    /// watched alone.
+    /// Watches a thread by its pidfd. Before Linux 6.9 threads have none, and the liveness lock
+    /// alone reports the end.
     ///
     /// # Errors
     /// `SRCH` if the thread has ended.
@@ -304,13 +305,5 @@ impl Server {
             let watch = self.deaths.remove_process(pid);
             self.unwatch(watch);
         }
-    }
-}
-
-/// Whether a thread has ended, as /proc tells. `false` where /proc hides the process.
-fn is_gone(pid: i32, tid: i32) -> bool {
-    match m3ipc_sys::is_ending(pid, Some(tid)) {
-        Ok(is_ending) => is_ending,
-        Err(errno) => errno == Errno::SRCH && m3ipc_sys::is_ending(pid, None).is_ok(),
     }
 }

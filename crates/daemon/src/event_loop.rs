@@ -9,11 +9,12 @@ use crate::state::event_sources::Source;
 use crate::state::lifecycle::Leaving;
 use crate::state::reserve_descriptor;
 use crate::state::timers::Timer;
-use crate::tables::Credentials;
+use crate::tables::{Credentials, Rights, with_capabilities};
 use crate::token::Token;
-use m3ipc_sys::{Errno, Ready, UserNames};
+use m3ipc_sys::{Capabilities, Capability, Errno, PeerCredentials, Ready, UserNames};
 use m3ipc_wire::{Malformed, Request};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 /// The time within which a new connection has to send its greeting.
@@ -130,11 +131,18 @@ impl Server {
     }
 
     fn add_connection(&mut self, socket: OwnedFd) {
-        // A newcomer that has left already needs no answer.
-        let Ok(peer) = m3ipc_sys::peer_identity(&socket) else { return };
+        let peer = match m3ipc_sys::peer_identity(&socket) {
+            Ok(peer) => peer,
+            Err(Errno::SRCH) => return reserve_descriptor::refuse_outsider(&socket),
+            // A newcomer that has left already needs no answer.
+            Err(_) => return,
+        };
         let started = match m3ipc_sys::process_start_ticks(peer.pid) {
             Ok(started) => started,
-            Err(Errno::SRCH) => return,
+            // A newcomer that lives is hidden from this daemon; one that has left needs no answer.
+            Err(errno @ (Errno::SRCH | Errno::ACCESS | Errno::PERM)) => {
+                return reserve_descriptor::refuse_hidden(&socket, peer.uid, errno);
+            }
             Err(errno) => return reserve_descriptor::refuse(&socket, errno),
         };
         let uid = peer.uid;
@@ -143,8 +151,11 @@ impl Server {
         if !USERS.get_or_init(UserNames::read).names_one(uid) {
             return reserve_descriptor::refuse_unknown_user(&socket, uid);
         }
+        let socket = Rc::new(socket);
+        let rights = rights_of(&socket, peer);
         // The mode of the socket keeps others out already, unless somebody changes it.
-        if !self.settings.system && uid != 0 && uid != m3ipc_sys::user_id() {
+        if !self.settings.system && uid != m3ipc_sys::user_id() && !rights.has(Capability::IpcOwner)
+        {
             return reserve_descriptor::refuse_other_user(&socket, uid);
         }
         let amounts = [(Resource::Connections, 1), (Resource::Descriptors, 1)];
@@ -153,7 +164,7 @@ impl Server {
             Err(exceeded) => return reserve_descriptor::refuse_at_quota(&socket, &exceeded),
         };
         let groups = m3ipc_sys::peer_groups(&socket).unwrap_or_default();
-        let cred = Credentials { uid, gid: peer.gid, groups, pid: peer.pid };
+        let cred = Credentials { uid, gid: peer.gid, groups, pid: peer.pid, rights };
         let token = match self.sources.add(&socket, Source::Connection) {
             Ok(token) => token,
             Err(errno) => return reserve_descriptor::refuse(&socket, errno),
@@ -321,4 +332,21 @@ impl Server {
             self.lifecycle.leave(Leaving::NodeEnds);
         }
     }
+}
+
+/// The capabilities of the process behind a connection. Where they cannot be read, it has those of
+/// its user alone.
+fn rights_of(socket: &Rc<OwnedFd>, peer: PeerCredentials) -> Rights {
+    // A request that ends its connection must not keep the socket open.
+    let socket = Rc::downgrade(socket);
+    with_capabilities(move || {
+        let Some(socket) = socket.upgrade() else { return Capabilities::NONE };
+        m3ipc_sys::peer_capabilities(&*socket, peer).unwrap_or_else(|errno| {
+            if crate::log::admits(peer.uid) {
+                let (pid, uid) = (peer.pid, peer.uid);
+                tracing::warn!(pid, uid, %errno, "the capabilities of a process cannot be read");
+            }
+            Capabilities::NONE
+        })
+    })
 }

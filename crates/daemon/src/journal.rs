@@ -1,8 +1,9 @@
 //! The journal: the records from which a successor rebuilds the tables after a kill.
 //!
-//! The file begins with a title and the version of the format. A journal of another version is
-//! refused: its records could mean something else. A file without the title is no journal, and has
-//! no record.
+//! The file begins with a title, the version of the format, and the namespaces of the daemon, in
+//! which the process numbers, start times and users of the records have their meaning. A journal of
+//! another version is refused: its records could mean something else. A file without the title is
+//! no journal, and has no record.
 //!
 //! Each record of the tables has its length and a checksum before it. The daemon appends a record
 //! before any member learns of the change. The journal lies in the runtime directory, so it
@@ -10,10 +11,10 @@
 //! replay cuts it off, because no member learned of that change.
 
 use crate::tables::Record;
-use m3ipc_sys::Errno;
+use m3ipc_sys::{Errno, Namespaces};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -21,9 +22,11 @@ use std::path::{Path, PathBuf};
 const TITLE: &[u8; 14] = b"m3ipc journal ";
 /// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
 /// it.
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
+/// The numbers of the namespaces, behind the version.
+const NAMESPACES_BYTES: usize = 24;
 /// The extension of a damaged journal that is kept.
-pub(crate) const DAMAGED: &str = "damaged";
+const DAMAGED: &str = "damaged";
 /// Length and checksum before a record.
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
@@ -49,6 +52,8 @@ pub(crate) enum JournalError {
 pub(crate) struct Found {
     /// The whole records, up to the first that is none.
     pub(crate) records: Vec<Record>,
+    /// The namespaces of the predecessor.
+    pub(crate) namespaces: Namespaces,
     /// Whether the file has bytes that no daemon leaves, not even one that was killed in a write.
     pub(crate) is_damaged: bool,
 }
@@ -188,22 +193,47 @@ impl Journal {
     }
 }
 
-/// Title and version of a new journal.
+/// Whether a file begins as a journal of any version does, is empty, or has gone.
+pub(crate) fn has_title(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let opened = File::open(path);
+    match opened.and_then(|file| file.take(TITLE.len() as u64).read_to_end(&mut begin)) {
+        Ok(_bytes) => TITLE.starts_with(&begin),
+        Err(cause) => cause.kind() == std::io::ErrorKind::NotFound,
+    }
+}
+
+/// Title, version and namespaces of a new journal.
 fn title() -> Vec<u8> {
-    [&TITLE[..], &VERSION.to_le_bytes()].concat()
+    let namespaces = Namespaces::own().0.map(u64::to_le_bytes);
+    [&TITLE[..], &VERSION.to_le_bytes(), namespaces.as_flattened()].concat()
+}
+
+/// The namespaces behind the version, and the records.
+fn split_namespaces(bytes: &[u8]) -> Option<(Namespaces, &[u8])> {
+    let (numbers, records) = bytes.split_first_chunk::<NAMESPACES_BYTES>()?;
+    let (numbers, _) = numbers.as_chunks::<8>();
+    let mut namespaces = Namespaces::default();
+    for (namespace, number) in namespaces.0.iter_mut().zip(numbers) {
+        *namespace = u64::from_le_bytes(*number);
+    }
+    Some((namespaces, records))
 }
 
 /// The records of a whole file.
 fn read_bytes(bytes: &[u8]) -> Result<Found, JournalError> {
     let version = bytes.strip_prefix(TITLE).and_then(|rest| rest.split_first_chunk());
     match version.map(|(version, records)| (u16::from_le_bytes(*version), records)) {
-        Some((VERSION, bytes)) => {
-            let (records, whole) = parse(bytes);
-            Ok(Found { records, is_damaged: !is_torn(&bytes[whole..]) })
-        }
+        Some((VERSION, bytes)) => match split_namespaces(bytes) {
+            Some((namespaces, bytes)) => {
+                let (records, whole) = parse(bytes);
+                Ok(Found { records, namespaces, is_damaged: !is_torn(&bytes[whole..]) })
+            }
+            None => Ok(Found { is_damaged: true, ..Found::default() }),
+        },
         Some((version, _)) => Err(JournalError::Version(version)),
         // A journal gets its name with its first records, so no kill leaves half a title.
-        None => Ok(Found { records: Vec::new(), is_damaged: !bytes.is_empty() }),
+        None => Ok(Found { is_damaged: !bytes.is_empty(), ..Found::default() }),
     }
 }
 
@@ -280,7 +310,7 @@ mod tests {
         let whole = [title(), format(&records)].concat();
         assert_eq!(
             read_bytes(&whole).unwrap(),
-            Found { records: records.clone(), is_damaged: false }
+            Found { records: records.clone(), namespaces: Namespaces::own(), is_damaged: false }
         );
         for version in [0, VERSION + 1, u16::MAX] {
             let mut other = whole.clone();
@@ -307,7 +337,9 @@ mod tests {
             changed[at] ^= 1;
             let found = read_bytes(&changed).unwrap();
             let records = vec![Record::VmEnding(1)];
-            assert_eq!(found, Found { records, is_damaged: true }, "changed at {at}");
+            let namespaces = Namespaces::own();
+            let damaged = Found { records, namespaces, is_damaged: true };
+            assert_eq!(found, damaged, "changed at {at}");
         }
     }
 
@@ -373,7 +405,7 @@ mod tests {
             records.iter().map(|record| checksum(&m3ipc_wire::encode(record))).collect();
         assert_eq!(
             (VERSION, sums),
-            (5, vec![586_171_025, 4_090_184_026, 1_601_933_253, 997_791_874]),
+            (6, vec![586_171_025, 4_090_184_026, 1_601_933_253, 997_791_874]),
             "increment VERSION where a record changes"
         );
     }

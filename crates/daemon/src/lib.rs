@@ -67,12 +67,15 @@ mod vm_life;
 mod write_ahead;
 
 pub use network::Network;
+pub use server::takeover_obstacle;
 pub use settings::{Args, LogFormat, LogLevel, Settings, SettingsError};
 
+use m3ipc::runtime::{self, BackgroundError};
 use runtime_directory::{RuntimeDirectory, RuntimeDirectoryError};
-use std::io::Read;
-use std::process::{Command, ExitCode, Stdio};
-use std::sync::mpsc;
+use rustix::process::Resource;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// Exit code: a setting or an argument is wrong.
@@ -88,87 +91,55 @@ pub const EXIT_KILLED: u8 = 5;
 /// The daemon's time slice on a CPU: the shortest that the kernel grants.
 const TIME_SLICE_NS: u64 = 100_000;
 
-/// Bytes of a failed start's reason at most.
-const REASON_MAX_BYTES: u64 = 4096;
-
 /// A daemon with fewer open files than this cannot serve a node: it keeps some for itself, one and
 /// a half for each member, and one for refusals.
 const FILES_MIN: u64 = 64;
 
-/// The last word of a daemon in the background on its standard error: it serves.
-const SERVES: &str = "\0";
-/// Environment variable of a daemon that [`detach`] started.
-const DETACHED: &str = "M3_DETACHED";
+/// A daemon whose files may have fewer bytes than this cannot keep a journal and pages of members.
+const FILE_BYTES_MIN: u64 = 1 << 20;
 
 /// The longest time until a daemon in the background serves. Its starter ends it then.
 const START_LIMIT: Duration = Duration::from_secs(5);
 
-/// Starts this program again without `--detach`, and waits until the new daemon serves or ends. The
-/// new daemon is a child of no shell. It says that it serves and closes its
-/// standard error.
+/// Starts this program again without `--detach`, and waits until the new daemon serves or ends.
 fn detach() -> ExitCode {
     let failed_with = |code: u8, why: String| {
-        eprintln!("m3d: {why}; start it without --detach to see more");
+        m3ipc_sys::tell!("m3d: {why}; start it without --detach to see more");
         ExitCode::from(code)
     };
     let failed = |why: String| failed_with(EXIT_SYSTEM, why);
-    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--detach");
+    let words: Vec<OsString> =
+        std::env::args_os().skip(1).filter(|argument| argument != "--detach").collect();
+    let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(cause) => return failed(format!("cannot find its own program file: {cause}")),
     };
-    let mut command = Command::new(program);
-    command.args(arguments).env(DETACHED, "1").stdin(Stdio::null()).stdout(Stdio::null());
-    let mut child = match command.stderr(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(cause) => return failed(format!("cannot start in the background: {cause}")),
-    };
-    let (sender, receiver) = mpsc::channel();
-    let stderr = child.stderr.take();
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        if let Some(mut stderr) = stderr {
-            // Bytes that are no text end the reading, and what came before them is shown.
-            let _ = stderr.by_ref().take(REASON_MAX_BYTES).read_to_string(&mut text);
-            let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+    let limit_ns = u64::try_from(START_LIMIT.as_nanos()).unwrap_or(u64::MAX);
+    let deadline_ns = m3ipc_sys::monotonic_ns().saturating_add(limit_ns);
+    match runtime::serve_in_background(&program, &words, deadline_ns) {
+        Ok(warnings) => {
+            m3ipc_sys::tell!("{}", warnings.trim_end());
+            ExitCode::SUCCESS
         }
-        let _ = sender.send(text);
-    });
-    match receiver.recv_timeout(START_LIMIT) {
-        Ok(text) => match text.strip_suffix(SERVES) {
-            Some(warnings) => {
-                eprint!("{warnings}");
-                ExitCode::SUCCESS
-            }
-            // It has ended, or ends.
-            None => match (child.wait().map(|status| (status.code(), status)), text.as_str()) {
-                (Ok((Some(code), _)), said) if !said.is_empty() => {
-                    eprint!("{said}");
-                    ExitCode::from(u8::try_from(code).unwrap_or(EXIT_SYSTEM))
-                }
-                (Ok((Some(_), status)), _) => failed(format!("the daemon ended: {status}")),
-                // A signal ended it.
-                (Ok((None, status)), said) => {
-                    eprint!("{said}");
-                    failed_with(EXIT_KILLED, format!("the daemon ended: {status}"))
-                }
-                (Err(cause), _) => failed(format!("the end of the daemon is unknown: {cause}")),
-            },
-        },
-        Err(_) => {
-            // It must not serve after its starter reported a failure.
-            let _ = child.kill();
-            let _ = child.wait();
-            let pid = child.id();
+        Err(BackgroundError::Ended { code: Some(code), said }) if !said.is_empty() => {
+            m3ipc_sys::tell!("{}", said.trim_end());
+            ExitCode::from(code)
+        }
+        Err(BackgroundError::Ended { code: Some(code), .. }) => {
+            failed(format!("the daemon ended: exit code {code}"))
+        }
+        Err(BackgroundError::Ended { code: None, said }) => {
+            m3ipc_sys::tell!("{}", said.trim_end());
+            failed_with(EXIT_KILLED, "the daemon ended: signal".to_owned())
+        }
+        Err(BackgroundError::Start(cause)) => {
+            failed(format!("cannot start in the background: {cause}"))
+        }
+        Err(BackgroundError::Late(pid)) => {
             failed(format!("process {pid} did not serve within {START_LIMIT:?} and was ended"))
         }
     }
-}
-
-/// Tells the starter of a daemon in the background that the daemon serves.
-fn close_standard_error() {
-    // The starter gave it /dev/null as standard output. A new descriptor may be beyond its limit.
-    let _ = rustix::stdio::dup2_stderr(std::io::stdout());
 }
 
 /// Runs the daemon until a request, SIGTERM, SIGINT or an idle time ends it.
@@ -177,53 +148,98 @@ pub fn run(args: &Args) -> ExitCode {
     let settings = match Settings::resolve(args, &m3ipc_sys::text_variable) {
         Ok(settings) => settings,
         Err(error) => {
-            eprintln!("m3d: {error}");
-            return ExitCode::from(EXIT_USAGE);
+            m3ipc_sys::tell!("m3d: {error}");
+            return end(EXIT_USAGE);
         }
     };
     if args.detach {
         return detach();
     }
-    // A session of its own: signals of the starter's terminal do not reach the daemon. The variable
-    // changes nothing else, so a program with more rights than its caller obeys it too.
-    let is_detached = std::env::var_os(DETACHED).is_some();
-    if is_detached {
-        let _ = rustix::process::setsid();
+    match serve(settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((code, why)) => {
+            m3ipc_sys::tell!("m3d: {why}");
+            end(code)
+        }
     }
+}
+
+/// Whether a starter waits until this daemon serves. The variable changes nothing else, so a
+/// program with more rights than its caller obeys it too.
+fn is_in_background() -> bool {
+    std::env::var_os(runtime::IN_BACKGROUND).is_some()
+}
+
+/// Tells the starter of a daemon in the background why it ends.
+fn end(code: u8) -> ExitCode {
+    if is_in_background() {
+        let _ = std::io::stderr().write_all(&[code]);
+    }
+    ExitCode::from(code)
+}
+
+/// Tells the starter of a daemon in the background that the daemon serves.
+fn tell_starter() {
+    if is_in_background() {
+        let _ = std::io::stderr().write_all(&[runtime::SERVES]);
+        // The starter gave it /dev/null as standard output. A new descriptor may be beyond its
+        // limit.
+        let _ = rustix::stdio::dup2_stderr(std::io::stdout());
+    }
+}
+
+fn serve(mut settings: Settings) -> Result<(), (u8, String)> {
+    let failed = |why: String| (EXIT_SYSTEM, why);
+    if is_in_background() {
+        settings.runtime_dir = std::path::absolute(&settings.runtime_dir).map_err(|cause| {
+            failed(format!("{} has no absolute path: {cause}", settings.runtime_dir.display()))
+        })?;
+        rustix::process::chdir(c"/").map_err(|errno| failed(format!("cannot enter /: {errno}")))?;
+    }
+    // The modes of its files are in its code.
+    rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
+    // A file that may not grow is an error of one request.
+    m3ipc_sys::survive_file_limit();
     let files = m3ipc_sys::raise_fd_limit();
     if files < FILES_MIN {
-        eprintln!(
-            "m3d: the limit of open files is {files}, and a daemon needs {FILES_MIN} or more; \
-             raise it with `ulimit -Hn` or LimitNOFILE of the unit"
-        );
-        return ExitCode::from(EXIT_SYSTEM);
+        return Err(failed(format!(
+            "the limit of open files is {files}, and a daemon needs {FILES_MIN} or more; raise it \
+             with `ulimit -Hn` or LimitNOFILE of the unit"
+        )));
+    }
+    let limit = |resource| rustix::process::getrlimit(resource).current;
+    if let Some(bytes) = limit(Resource::Fsize)
+        && bytes < FILE_BYTES_MIN
+    {
+        return Err(failed(format!(
+            "the limit of file sizes is {bytes} bytes, and a daemon needs {FILE_BYTES_MIN} or \
+             more; start it where `ulimit -Hf` says unlimited, with `m3 up`"
+        )));
     }
     // The daemon holds the memory of all members, so other processes of its user must not trace it.
     let _ = m3ipc_sys::no_core();
-    let directory = match RuntimeDirectory::open(&settings) {
-        Ok(directory) => directory,
-        Err(error) => {
-            eprintln!("m3d: {error}");
-            let busy = matches!(error, RuntimeDirectoryError::Busy { .. });
-            return ExitCode::from(if busy { EXIT_BUSY } else { EXIT_SYSTEM });
+    let directory = RuntimeDirectory::open(&settings).map_err(|error| {
+        let is_busy = matches!(error, RuntimeDirectoryError::Busy { .. });
+        (if is_busy { EXIT_BUSY } else { EXIT_SYSTEM }, error.to_string())
+    })?;
+    let file = is_in_background().then(|| log::place(&settings, &directory.path)).transpose();
+    let file = file.unwrap_or_else(|why| {
+        m3ipc_sys::tell!("m3d: {why}");
+        // The lines go to the closed standard error.
+        None
+    });
+    log::begin(&settings, file.as_deref());
+    for (resource, name) in [(Resource::Fsize, "file size"), (Resource::Cpu, "CPU time")] {
+        if let Some(value) = limit(resource) {
+            tracing::warn!(
+                value,
+                "a hard limit of the {name} holds for this daemon; start it elsewhere, with `m3 up`"
+            );
         }
-    };
-    log::begin(&settings, is_detached.then_some(directory.path.as_path()));
+    }
     // Members wait for reports of deaths, also while other programs use all CPUs.
     if let Err(errno) = m3ipc_sys::request_time_slice(TIME_SLICE_NS) {
         tracing::debug!(%errno, "the scheduler does not grant a short time slice");
     }
-    let serving = || {
-        if is_detached {
-            eprint!("{SERVES}");
-            close_standard_error();
-        }
-    };
-    match event_loop::run(settings, directory, serving) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("m3d: {error}");
-            ExitCode::from(EXIT_SYSTEM)
-        }
-    }
+    event_loop::run(settings, directory, tell_starter).map_err(|error| failed(error.to_string()))
 }

@@ -8,11 +8,16 @@
 //! proxy.sock the state of the proxy of this node, which makes it
 //! m3d.log    log of a daemon that runs in the background; m3d.log.old: the lines before
 //! ```
+//!
+//! The end of the daemon removes these files and no others. So a daemon serves no directory that
+//! holds anything else: see [`contents`].
 
-use crate::journal::DAMAGED;
-use crate::log;
+mod contents;
+mod error;
+
 use crate::settings::Settings;
-use m3ipc::runtime::{self, DirectoryError};
+use error::failed;
+use m3ipc::runtime;
 use m3ipc_sys::Errno;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
@@ -21,16 +26,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Why the daemon cannot use the runtime directory.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RuntimeDirectoryError {
-    #[error(transparent)]
-    Directory(#[from] DirectoryError),
-    #[error("another daemon (pid {pid}) serves {path}; use it, or end it with `m3 down`")]
-    Busy { path: PathBuf, pid: String },
-    #[error("cannot {action} {path}: {cause}; check the space and the permissions there")]
-    System { action: &'static str, path: PathBuf, cause: std::io::Error },
-}
+pub(crate) use error::RuntimeDirectoryError;
 
 /// The runtime directory of a running daemon.
 #[derive(Debug)]
@@ -50,11 +46,14 @@ impl RuntimeDirectory {
     pub(crate) fn open(settings: &Settings) -> Result<Self, RuntimeDirectoryError> {
         let path = settings.runtime_dir.clone();
         let made = runtime::make(&path, if settings.system { 0o755 } else { 0o700 })?;
+        if !made {
+            contents::check(&path)?;
+        }
         let lock = lock(&path)?;
         // A killed predecessor made the directory for us, too.
-        let is_ours = made || path.join("journal").exists();
-        runtime::make(&path.join("doorbells"), 0o700)?;
-        runtime::make(&path.join("sockets"), 0o700)?;
+        let is_ours = made || path.join(contents::JOURNAL).exists();
+        runtime::make(&path.join(contents::DOORBELLS), 0o700)?;
+        runtime::make(&path.join(contents::SOCKETS), 0o700)?;
         let (listener, socket_is_ours) = match m3ipc_sys::inherited_listener() {
             Some(listener) => (listener, false),
             None => (create_listener(&path, settings.system)?, true),
@@ -71,17 +70,21 @@ impl RuntimeDirectory {
     }
 
     pub(crate) fn journal(&self) -> PathBuf {
-        self.path.join("journal")
+        Self::journal_of(&self.path)
+    }
+
+    pub(crate) fn journal_of(directory: &Path) -> PathBuf {
+        directory.join(contents::JOURNAL)
     }
 
     /// The path of an endpoint's doorbell receiver.
     pub(crate) fn doorbell(&self, vm: i32, address: i32) -> PathBuf {
-        self.path.join("doorbells").join(format!("{vm}.{address}"))
+        self.path.join(contents::DOORBELLS).join(format!("{vm}.{address}"))
     }
 
     /// The directory of datagram sockets and domain files.
     pub(crate) fn sockets(&self) -> PathBuf {
-        self.path.join("sockets")
+        self.path.join(contents::SOCKETS)
     }
 
     /// The file that reserves a domain for a user.
@@ -103,39 +106,25 @@ impl RuntimeDirectory {
     /// made it again. A proxy that waits for the next daemon keeps its socket: in its sandbox it
     /// cannot make another one.
     pub(crate) fn remove(self, has_proxy: bool) {
-        if !is_same_file(&self.lock, &self.path.join("lock")) {
+        if !is_same_file(&self.lock, &self.path.join(contents::LOCK)) {
             return;
         }
-        let _ = std::fs::remove_dir_all(self.path.join("doorbells"));
-        let _ = std::fs::remove_dir_all(self.sockets());
-        let _ = std::fs::remove_file(self.journal());
-        let _ = std::fs::remove_file(self.journal().with_extension(DAMAGED));
-        let _ = std::fs::remove_file(self.path.join(log::FILE_NAME));
-        let _ = std::fs::remove_file(self.path.join(log::FORMER_FILE_NAME));
-        if !has_proxy {
-            let _ = std::fs::remove_file(self.path.join("proxy.sock"));
-        }
-        if self.socket_is_ours {
-            let _ = std::fs::remove_file(runtime::socket(&self.path));
-        }
+        contents::remove(&self.path, |name| match name {
+            contents::LOCK => false,
+            contents::PROXY_SOCKET | contents::PROXY_LOG | contents::PROXY_LOG_FORMER => !has_proxy,
+            m3ipc_wire::SOCKET_NAME => self.socket_is_ours,
+            _ => true,
+        });
         // The lock goes last, while we hold it: a daemon that starts now makes its own lock.
-        let _ = std::fs::remove_file(self.path.join("lock"));
+        let _ = std::fs::remove_file(self.path.join(contents::LOCK));
         if self.is_ours || !self.socket_is_ours {
             let _ = std::fs::remove_dir(&self.path);
         }
     }
 }
 
-fn failed(
-    action: &'static str,
-    path: &Path,
-) -> impl FnOnce(std::io::Error) -> RuntimeDirectoryError {
-    let path = path.to_owned();
-    move |cause| RuntimeDirectoryError::System { action, path, cause }
-}
-
 fn lock(directory: &Path) -> Result<File, RuntimeDirectoryError> {
-    let path = directory.join("lock");
+    let path = directory.join(contents::LOCK);
     loop {
         let mut options = OpenOptions::new();
         let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -144,8 +133,14 @@ fn lock(directory: &Path) -> Result<File, RuntimeDirectoryError> {
             Ok(()) => {}
             Err(Errno::AGAIN) => {
                 let pid = std::fs::read_to_string(&path).unwrap_or_default();
-                let (path, pid) = (directory.to_owned(), pid.trim().to_owned());
-                return Err(RuntimeDirectoryError::Busy { path, pid });
+                let peer = runtime::connect(directory).ok().map(m3ipc_sys::peer_identity);
+                let whose = match peer {
+                    Some(Ok(peer)) if peer.pid != 1 => format!("pid {}", peer.pid),
+                    Some(Err(Errno::SRCH)) => "in another PID namespace".to_owned(),
+                    // systemd made the socket, or there is none yet.
+                    _ => format!("pid {}", pid.trim()),
+                };
+                return Err(RuntimeDirectoryError::Busy { path: directory.to_owned(), whose });
             }
             Err(errno) => return Err(failed("lock", &path)(errno.into())),
         }

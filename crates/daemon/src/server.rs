@@ -13,7 +13,7 @@
 //! | nodes | `nodes` |
 
 use crate::death_watcher::DeathWatcher;
-use crate::journal::{Journal, JournalError};
+use crate::journal::{Found, Journal, JournalError};
 use crate::quota::Accounts;
 use crate::runtime_directory::RuntimeDirectory;
 use crate::settings::{self, Settings};
@@ -31,11 +31,11 @@ use crate::state::pending_notifications::PendingNotifications;
 use crate::state::sockets::{BoundPort, SocketRegistry};
 use crate::state::timers::Timer;
 use crate::state::traces::Traces;
-use crate::tables::{MemberId, Node, Quota, ReplayError, TicketId};
+use crate::tables::{MemberId, Node, Quota, ReplayError, TicketId, Vm};
 use crate::token::Token;
 use m3ipc_abi::Code;
-use m3ipc_sys::Interest;
-use m3ipc_wire::{DaemonEvent, FromDaemon, Refusal, Reply};
+use m3ipc_sys::{Interest, Namespaces};
+use m3ipc_wire::{DaemonEvent, FromDaemon, Refusal, Reply, VmLife};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -76,6 +76,13 @@ pub(crate) enum ServerError {
         Journal::version()
     )]
     JournalVersion { path: std::path::PathBuf, found: u16 },
+    #[error(
+        "the journal {} is of a daemon in another {kind} namespace: this daemon cannot tell \
+         whether its members live; a program of that namespace starts the right daemon, or remove \
+         the file where no process of the node is left",
+        path.display()
+    )]
+    OtherNamespace { path: std::path::PathBuf, kind: &'static str },
     #[error("{0}")]
     Settings(#[from] settings::SettingsError),
 }
@@ -95,6 +102,38 @@ fn report_damage(path: &Path, records: usize, contradiction: Option<&ReplayError
     );
 }
 
+/// The journal of a killed predecessor, and its tables if there are any.
+fn predecessor(
+    path: &Path,
+    quota: Quota,
+) -> Result<(Found, Result<Node, ReplayError>), ServerError> {
+    let found = Journal::read(path).map_err(|error| match error {
+        JournalError::System(cause) => refused("the journal")(cause),
+        JournalError::Version(found) => {
+            ServerError::JournalVersion { path: path.to_owned(), found }
+        }
+    })?;
+    let replayed = Node::replay(&found.records, quota);
+    let names_processes = |node: &Node| {
+        let has_creator = |vm: &Vm| vm.spec().life == VmLife::Creator;
+        node.vms().any(|vm| has_creator(vm) || node.endpoints(vm.id()).next().is_some())
+    };
+    if replayed.as_ref().is_ok_and(names_processes)
+        && let Some(kind) = found.namespaces.difference(Namespaces::own())
+    {
+        return Err(ServerError::OtherNamespace { path: path.to_owned(), kind });
+    }
+    Ok((found, replayed))
+}
+
+/// Why no daemon that this process starts can take the members of a killed one over.
+#[must_use]
+pub fn takeover_obstacle(directory: &Path) -> Option<String> {
+    predecessor(&RuntimeDirectory::journal_of(directory), Quota::default())
+        .err()
+        .map(|error| error.to_string())
+}
+
 /// Maps the refusal of a resource to an error.
 pub(crate) fn refused<E: Into<std::io::Error>>(
     resource: &'static str,
@@ -112,14 +151,8 @@ impl Server {
         let descriptors = m3ipc_sys::raise_fd_limit();
         let owner = (!settings.system).then(m3ipc_sys::user_id);
         let path = runtime_directory.journal();
-        let found = Journal::read(&path).map_err(|error| match error {
-            JournalError::System(cause) => refused("the journal")(cause),
-            JournalError::Version(found) => {
-                ServerError::JournalVersion { path: path.clone(), found }
-            }
-        })?;
         let quota = Quota { owner, ..Quota::default() };
-        let replayed = Node::replay(&found.records, quota);
+        let (found, replayed) = predecessor(&path, quota)?;
         if found.is_damaged || (replayed.is_err() && !found.records.is_empty()) {
             report_damage(&path, found.records.len(), replayed.as_ref().err());
         }

@@ -9,6 +9,7 @@ use crate::token::Token;
 use clap::Parser;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// A server without an event loop. The test calls its methods.
 pub(crate) struct TestServer {
@@ -31,7 +32,7 @@ impl TestServer {
         let (ours, theirs) = m3ipc_sys::stream_pair().unwrap();
         let token = Token::of(self.server.sources.new_number());
         let cred = Credentials::new(uid, uid, pid);
-        self.server.connections.add(token, Connection::new(ours, cred, 0, Vec::new()));
+        self.server.connections.add(token, Connection::new(Rc::new(ours), cred, 0, Vec::new()));
         (token, theirs)
     }
 }

@@ -101,7 +101,7 @@ impl Server {
     }
 
     fn end_vm_unasked(&mut self, vm: i32, why: &str) {
-        let root = Credentials::new(0, 0, 0);
+        let root = Credentials::administrator(0);
         let Ok(ending) = self.node.begin_end(vm, &root) else { return };
         self.record();
         let owner = self.node.vm(vm).map_or(0, |vm| vm.spec().owner_uid);

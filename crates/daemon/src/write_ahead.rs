@@ -31,7 +31,8 @@ fn changes_state(request: &Request) -> bool {
         | Request::Contact(_)
         | Request::ContactNow(_)
         | Request::Renew(_)
-        | Request::NameAttach(_)
+        | Request::NameAttach { .. }
+        | Request::NameReserve { .. }
         | Request::Nodes(NodesRequest::StandIn { .. })
         | Request::SetPrivileges { .. } => true,
         Request::Area(request) => match request {
@@ -91,10 +92,17 @@ impl Server {
         }
         let bytes = self.record_bytes(token, request);
         let Err(cause) = self.journal.reserve(bytes) else { return true };
-        let why = format!(
-            "the runtime directory {} has no room for the journal ({cause}); free some space there",
-            self.runtime_directory.path.display()
-        );
+        let path = self.runtime_directory.path.display();
+        let why = match cause.kind() {
+            std::io::ErrorKind::FileTooLarge => format!(
+                "the limit of file sizes leaves no room for the journal in {path}; start the \
+                 daemon where `ulimit -Hf` says unlimited"
+            ),
+            _ => format!(
+                "the runtime directory {path} has no room for the journal ({cause}); free some \
+                 space there"
+            ),
+        };
         self.refuse(token, Code::NoMem, why);
         false
     }
@@ -146,11 +154,14 @@ impl Server {
     pub(crate) fn rewrite_journal(&mut self) {
         self.sources.cancel_timer(Timer::Journal);
         if let Err(cause) = self.journal.rewrite(&self.node.snapshot()) {
-            tracing::error!(
-                %cause,
-                "the journal cannot be written, and a successor would miss the last changes; free \
-                 some space in the runtime directory"
-            );
+            // Each change of any member tries again.
+            if crate::log::admits(u32::MAX) {
+                tracing::error!(
+                    %cause,
+                    "the journal cannot be written, and a successor would miss the last changes; \
+                     free some space in the runtime directory"
+                );
+            }
             self.sources.set_timer(RETRY_NS, Timer::Journal);
         }
     }

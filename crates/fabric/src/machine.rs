@@ -320,6 +320,7 @@ impl Machine {
             // Its bind never took effect, and it may have kept a place meanwhile.
             return self.place_left(endpoint);
         };
+        self.send_notifications_of(endpoint);
         self.end_all_of(endpoint, Failure::Died);
         if self.own.planted.has(crate::faults::Fault::DeathUnannounced) {
             return;

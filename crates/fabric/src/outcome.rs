@@ -106,7 +106,7 @@ pub enum Failure {
     Broke,
     /// Both endpoints send to each other.
     Locked,
-    /// The answer is longer than a frame between nodes.
+    /// The payload is longer than its receiver takes, or than nodes carry.
     TooLong,
     /// The endpoint moves to another node, or has moved there.
     Moved,

@@ -9,7 +9,7 @@
 //! A message is one slot of a link that goes from EMPTY to FULL to TAKEN ([`slot`]). The ready
 //! bitmap and the status page let a receiver find it ([`ReadyBitmap`], [`OwnStatus`]). [`waiting`]
 //! keeps a waiter from sleeping through it, and [`AdaptiveSpin`] decides when a waiter sleeps at
-//! all.
+//! all. [`ends`] says how a message ends that is not answered.
 //!
 //! All rules are generic over the memory ([`Page`], [`View`]), so that a model checker runs the
 //! same steps (`tests/loom.rs`).
@@ -22,6 +22,7 @@ mod bounce_layout;
 mod control_page;
 mod copy_command;
 pub mod copy_gate;
+pub mod ends;
 pub mod held;
 mod layout;
 mod link;

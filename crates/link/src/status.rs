@@ -2,11 +2,12 @@
 //!
 //! Its owner writes it and its peers read it. The daemon seals it against other writers. Senders
 //! read its one cache line after every post. So the line changes only if the owner begins or ends a
-//! sleep, moves to another CPU, or changes its hot set or its priority.
+//! sleep, moves to another CPU, or changes its hot set, its priority or its receive limit.
 
 use crate::wait_mode::WaitMode;
 use crate::words::{Page, View, Word32, Word64};
 use core::sync::atomic::Ordering;
+use m3ipc_abi::{LARGE_MAX_BYTES, LONG_MAX_BYTES, RECEIVE_LIMIT_BYTES};
 use m3ipc_shm::{ObservedPage, SharedPage};
 use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
@@ -21,9 +22,14 @@ const CPU: usize = 8;
 const HOT_SET: usize = 12;
 const PRIORITY: usize = HOT_SET + 4 * HOT_SET_MAX;
 const THREAD: usize = PRIORITY + 4;
-const _: () = assert!(THREAD + 4 <= 64, "peers read one cache line");
+const RECEIVE_LIMIT: usize = THREAD + 4;
+const _: () = assert!(RECEIVE_LIMIT + 4 <= 64, "peers read one cache line");
 /// The highest priority of an endpoint.
 pub const PRIORITY_MAX: u8 = 99;
+#[allow(clippy::cast_possible_truncation)] // asserted below
+const DEFAULT_RECEIVE_LIMIT: u32 = RECEIVE_LIMIT_BYTES as u32;
+const _: () = assert!(DEFAULT_RECEIVE_LIMIT as usize == RECEIVE_LIMIT_BYTES);
+const _: () = assert!(LARGE_MAX_BYTES <= u32::MAX as usize);
 
 /// Publishes a wait mode. Before a sleep, the owner polls once more afterwards.
 fn publish_mode(word: &impl Word64, mode: WaitMode) {
@@ -57,6 +63,7 @@ impl<P: Page> OwnStatus<P> {
         for at in 0..HOT_SET_MAX {
             page.word32(HOT_SET + 4 * at).store(u32::MAX, Ordering::Relaxed);
         }
+        page.word32(RECEIVE_LIMIT).store(DEFAULT_RECEIVE_LIMIT, Ordering::Relaxed);
         Self { page, cpu: u32::MAX }
     }
 
@@ -110,6 +117,18 @@ impl<P: Page> OwnStatus<P> {
     #[must_use]
     pub fn thread(&self) -> u32 {
         self.page.word32(THREAD).load(Ordering::Relaxed)
+    }
+
+    /// Publishes the longest payload that the owner takes, in bytes.
+    pub fn set_receive_limit(&self, bytes: usize) {
+        let bytes = u32::try_from(bytes.min(LARGE_MAX_BYTES)).unwrap_or(u32::MAX);
+        self.page.word32(RECEIVE_LIMIT).store(bytes, Ordering::Relaxed);
+    }
+
+    /// The receive limit that was published last, in bytes.
+    #[must_use]
+    pub fn receive_limit(&self) -> usize {
+        as_receive_limit(self.page.word32(RECEIVE_LIMIT).load(Ordering::Relaxed))
     }
 
     /// Puts a link into an entry of the hot set. Afterwards, poll the link that was in this entry
@@ -176,6 +195,13 @@ impl<V: View> PeerStatus<V> {
         self.0.load32(THREAD, Ordering::Relaxed)
     }
 
+    /// The longest payload that the owner says it takes, in bytes. An owner that published none
+    /// has none.
+    #[must_use]
+    pub fn receive_limit(&self) -> usize {
+        as_receive_limit(self.0.load32(RECEIVE_LIMIT, Ordering::Relaxed))
+    }
+
     /// Whether the owner polls the link of this index without its ready bit.
     #[must_use]
     #[inline]
@@ -187,4 +213,12 @@ impl<V: View> PeerStatus<V> {
 /// The priority in a word. A hostile owner gets the highest one at most.
 fn as_priority(word: u32) -> u8 {
     u8::try_from(word).map_or(PRIORITY_MAX, |priority| priority.min(PRIORITY_MAX))
+}
+
+/// The receive limit in a word, within what a message can have. A payload in the link always fits.
+fn as_receive_limit(word: u32) -> usize {
+    match word as usize {
+        0 => LARGE_MAX_BYTES,
+        bytes => bytes.clamp(LONG_MAX_BYTES, LARGE_MAX_BYTES),
+    }
 }

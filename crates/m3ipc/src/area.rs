@@ -18,8 +18,9 @@ mod sealed;
 mod state;
 
 pub use block::{Block, Plain, Unsent};
+pub(crate) use config::HUGE_PAGE_BYTES;
 pub use config::{AreaConfig, Pages};
 pub use handle::Area;
 pub use items::Items;
 pub use sealed::SealedBlock;
-pub(crate) use state::AreaState;
+pub(crate) use state::{AreaMapping, AreaState};

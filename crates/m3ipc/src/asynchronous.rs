@@ -451,7 +451,7 @@ impl AsyncEndpoint {
     /// # Errors
     /// As [`Endpoint::name_attach`].
     pub async fn name_attach(&mut self, name: &str) -> Result<(), NameError> {
-        self.ask(Request::NameAttach(name.to_owned())).await?;
+        self.ask(crate::endpoint::attach_request(name)).await?;
         Ok(())
     }
 

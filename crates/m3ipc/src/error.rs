@@ -8,7 +8,9 @@
 //! | missing right | `Denied`, `CallDenied`, `NotGranted` |
 //! | the peer died | `Died`, `DiedBefore`, `DiedAfter`, `Nobody` |
 //! | the peer broke the rules | `PeerBroke` |
+//! | the node of the peer is lost | `Unreachable`, `AnswerLost`, `Unknown` |
 //! | the call ended early | `WouldBlock`, `TimedOut`, `Interrupted`, `Woken`, `Deadlock` |
+//! | the same after the take | `TimedOutAfter`, `InterruptedAfter` |
 //! | the caller's endpoint is gone | `Unbound` |
 //! | operating system or daemon | `System` |
 

@@ -14,7 +14,10 @@
 //! let vm = node.vm_init(&VmConfig::new("shop"))?;
 //! let mut server = vm.bind(1)?;
 //! match server.receive_bytes(Source::Any, limit) {
-//!     Ok((request, bytes)) => server.reply_bytes(request.message.source, 0, &bytes)?,
+//!     Ok((request, bytes)) => {
+//!         // A client that has given up is no error.
+//!         server.reply_bytes(request.message.source, 0, &bytes)?;
+//!     }
 //!     Err(ReceiveError::TimedOut(_)) => println!("no client yet"),
 //!     Err(error) => return Err(error.into()),
 //! }
@@ -36,6 +39,7 @@
 mod area;
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
+mod background;
 mod control;
 mod daemon;
 mod endpoint;
@@ -49,15 +53,18 @@ mod octets;
 mod parameters;
 pub mod runtime;
 mod spawn;
+mod system_log;
 pub mod test;
 mod timeout;
 pub mod trace;
 mod vm;
 
 pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent};
+#[doc(hidden)]
+pub use endpoint::Buffer;
 pub use endpoint::{
-    Audience, Call, Endpoint, GivenBlock, Grant, Hold, Inheritance, Lease, Location,
-    PendingRequest, PendingSend, Pulse, Received, ReceivedKind, Rights, Source, TimerId,
+    Audience, Call, Delivered, Endpoint, GivenBlock, Grant, Hold, Inheritance, Lease, Location,
+    NAME_KEY, PendingRequest, PendingSend, Pulse, Received, ReceivedKind, Rights, Source, TimerId,
     UnfinishedReceive, UnfinishedRequest, UnfinishedSend, Withdrawal,
 };
 pub use error::{
@@ -71,13 +78,14 @@ pub use info::{
 };
 pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,
-    NONE, PAYLOAD_BYTES, PULSE_MESSAGE, SELF, SYSTEM, Slot,
+    NONE, PAYLOAD_BYTES, PULSE_MESSAGE, RECEIVE_LIMIT_BYTES, SELF, SYSTEM, Slot,
 };
 pub use m3ipc_area::BlockLifetime;
+pub use m3ipc_link::ends::Delivery;
 pub use m3ipc_link::{PRIORITY_MAX, PULSES_MAX, WaitStrategy};
 pub use m3ipc_shm::{PeerMemory, PeerMemoryMut};
 pub use m3ipc_sys::{CopySource, CopyTarget};
 pub use node::Node;
 pub use parameters::{Parameters, ParametersError};
 pub use timeout::Timeout;
-pub use vm::{Vm, VmConfig};
+pub use vm::{ForeignVm, Vm, VmConfig};

@@ -213,7 +213,7 @@ impl Node {
         let answered = match self.control.limit().at_ns() {
             None => self.control.request_while_running(request),
             Some(at_ns) => self.control.request_through(request, at_ns).map_err(|fail| {
-                let is_late = fail.code == Code::TimedOut && fail.why.is_none();
+                let is_late = fail.code == Code::TimedOut && !fail.has_details();
                 if is_late { Fail::new(Code::TimedOut, NOT_ENDED) } else { fail }
             }),
         };

@@ -174,6 +174,7 @@ impl Proxy {
         let bound = endpoint::bind_by(&self.directory, None, RequestLimit::ANSWER, &request)?;
         let mut stand_in = StandIn { endpoint: bound, held: HeldMessages::default() };
         stand_in.endpoint.become_stand_in();
+        stand_in.endpoint.set_receive_limit(COPIED_MAX_BYTES);
         stand_in.endpoint.fd()?;
         Ok(stand_in)
     }
@@ -464,6 +465,12 @@ impl StandIn {
     /// plain one. The proxy sends it on before the answer of that endpoint, which came after it.
     pub fn notified_by(&mut self, from: Address) -> Option<u64> {
         self.endpoint.notified_by(from)
+    }
+
+    /// The same of a local endpoint that has ended. The proxy sends it on before the word of the
+    /// end.
+    pub fn last_notified_by(&mut self, from: Address) -> Option<u64> {
+        self.endpoint.last_notified_by(from)
     }
 
     /// Attaches a name of the remote endpoint.

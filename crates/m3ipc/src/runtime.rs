@@ -20,16 +20,15 @@
 
 mod trust;
 
+pub use crate::background::{BackgroundError, IN_BACKGROUND, SERVES, serve_in_background};
 pub use crate::spawn::check_program;
-pub use trust::{ConnectError, DirectoryError, check, connect, make};
+pub use crate::system_log::{SYSTEM_DIRECTORY, SYSTEM_LOGS, log_of_system};
+pub use trust::{ConnectError, DirectoryError, check, connect, connect_stream, make};
 
 pub(crate) use trust::connect_within;
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-
-/// The runtime directory of the node of the system.
-pub const SYSTEM_DIRECTORY: &str = "/run/m3";
 
 /// The runtime directory of this process: the first of
 ///

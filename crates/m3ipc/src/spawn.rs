@@ -9,27 +9,21 @@
 //! 3. `m3d` beside the program, and then `m3d` in the directory of the installation: a plain file
 //!    of root or of the caller, in a directory that no other user can write.
 
+use crate::background::{BackgroundError, serve_in_background};
 use crate::error::Fail;
 use m3ipc_abi::Code;
-use m3ipc_sys::{CheckedPath, PathFault};
-use std::io::{self, ErrorKind, Read};
-use std::os::fd::AsFd;
+use m3ipc_sys::{CheckedPath, Errno, PathFault};
+use std::ffi::OsStr;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// Seconds after which a daemon without VMs and members ends.
 const IDLE_SECONDS: &str = "10";
 
-/// Bytes of a failed start's reason at most.
-const REASON_MAX_BYTES: usize = 4096;
-
 /// The exit code of a daemon that finds another one in its directory.
-const EXIT_BUSY: i32 = 3;
+const EXIT_BUSY: u8 = 3;
 
-/// The exit code of a start whose daemon a signal ended before it served.
-const EXIT_KILLED: i32 = 5;
 /// Starts of one call, where a signal ends each daemon before it serves.
 const STARTS_MAX: u32 = 5;
 
@@ -177,91 +171,59 @@ pub(crate) fn start(
     uninitialised: bool,
     deadline_ns: u64,
 ) -> Result<(), Fail> {
-    let mut command = Command::new(program);
-    command.args(prefix).arg("--detach").arg("--runtime-dir").arg(directory);
-    command.args(["--idle-exit", IDLE_SECONDS]);
+    let mut words: Vec<&OsStr> = prefix.iter().map(OsStr::new).collect();
+    words.extend(["--runtime-dir".as_ref(), directory.as_os_str()]);
+    words.extend(["--idle-exit", IDLE_SECONDS].map(OsStr::new));
     if uninitialised {
-        command.arg("--uninitialised");
+        words.push("--uninitialised".as_ref());
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let is_killed = |output: &Output| output.status.code() == Some(EXIT_KILLED);
-    let mut output = output_until(&mut command, deadline_ns);
+    let mut started = serve_in_background(program, &words, deadline_ns);
     for _ in 1..STARTS_MAX {
-        if !output.as_ref().is_ok_and(is_killed) {
+        if !matches!(started, Err(BackgroundError::Ended { code: None, .. })) {
             break;
         }
-        output = output_until(&mut command, deadline_ns);
+        started = serve_in_background(program, &words, deadline_ns);
     }
     let program = program.display();
-    let why = match output {
+    let why = match started {
         // Another process may have started one at the same time.
-        Ok(output) if output.status.success() || output.status.code() == Some(EXIT_BUSY) => {
-            return Ok(());
-        }
-        Ok(output) => match first_line(&output.stderr) {
-            Some(reason) => format!("the node daemon {program} did not start: {reason}"),
-            None => format!(
-                "the node daemon {program} did not start ({}); run it by hand to see why",
-                output.status
+        Ok(_) | Err(BackgroundError::Ended { code: Some(EXIT_BUSY), .. }) => return Ok(()),
+        Err(BackgroundError::Ended { code, said }) => match (first_line(&said), code) {
+            (Some(reason), _) => format!("the node daemon {program} did not start: {reason}"),
+            (None, Some(code)) => format!(
+                "the node daemon {program} did not start (exit code {code}); run it by hand to see \
+                 why"
+            ),
+            (None, None) => format!(
+                "the node daemon {program} did not start: a signal ended it, or the program is no \
+                 m3d; check M3_DAEMON, and run it by hand to see why"
             ),
         },
-        Err(cause) if cause.kind() == ErrorKind::TimedOut => format!(
-            "the program {program} was to start the node daemon and did not return in time, so it \
+        Err(BackgroundError::Late(_)) => format!(
+            "the program {program} was to start the node daemon and did not serve in time, so it \
              was ended; name the daemon's program in M3_DAEMON, and see whether this machine is \
              overloaded"
         ),
-        Err(cause) => format!(
-            "the node daemon {program} cannot be started: {cause}; check the file and M3_DAEMON",
-        ),
+        Err(BackgroundError::Start(cause)) => cannot_start(&program, &cause),
     };
     Err(Fail::new(Code::DrvsInit, why))
 }
 
-/// Runs a program to its end, and returns its status and its standard error. Kills it at the
-/// deadline.
-fn output_until(command: &mut Command, deadline_ns: u64) -> io::Result<Output> {
-    let mut child = command.spawn()?;
-    let result = await_end(&mut child, deadline_ns);
-    if result.is_err() {
-        let _ = child.kill();
-        child.wait()?;
-    }
-    result
-}
-
-fn await_end(child: &mut Child, deadline_ns: u64) -> io::Result<Output> {
-    let left_ns = || deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
-    let late = || Err(ErrorKind::TimedOut.into());
-    let mut text = Vec::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        let mut part = [0; REASON_MAX_BYTES];
-        loop {
-            // A signal belongs to the call that follows.
-            match m3ipc_sys::wait_readable(&[stderr.as_fd()], left_ns()) {
-                Ok(false) => return late(),
-                Ok(true) => {}
-                Err(_signal) => continue,
-            }
-            match stderr.read(&mut part)? {
-                0 => break,
-                bytes => text.extend(&part[..bytes.min(REASON_MAX_BYTES - text.len())]),
-            }
+/// Why the system starts no daemon, and the next step.
+fn cannot_start(program: &dyn Display, cause: &std::io::Error) -> String {
+    // The start needs pidfd_open(2), which Linux has since 5.3.
+    let next = match Errno::from_io_error(cause) {
+        Some(Errno::NOSYS) => {
+            "a tool or a filter takes system calls from this process, as valgrind does; start the \
+             node outside of it before, with `m3 up`"
         }
-    }
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Output { status, stdout: Vec::new(), stderr: text });
-        }
-        if left_ns() == 0 {
-            return late();
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        _ => "check the file and M3_DAEMON",
+    };
+    format!("the node daemon {program} cannot be started: {cause}; {next}")
 }
 
 /// The first line of a daemon's message, without its name.
-fn first_line(text: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(text);
+fn first_line(text: &str) -> Option<String> {
     let line = text.lines().next()?;
     let line = line.strip_prefix("m3d: ").unwrap_or(line);
     // A program of another kind may stand in the daemon's place.
@@ -272,6 +234,13 @@ fn first_line(text: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_process_without_the_system_calls_of_a_start_learns_where_to_start_it() {
+        let why = |errno: Errno| cannot_start(&"m3d", &errno.into());
+        assert!(why(Errno::NOSYS).contains("valgrind") && why(Errno::NOSYS).contains("`m3 up`"));
+        assert!(why(Errno::NOENT).ends_with("check the file and M3_DAEMON"));
+    }
 
     #[test]
     fn only_a_program_that_no_other_user_can_replace_is_started() {
@@ -311,8 +280,8 @@ mod tests {
         let starts = || std::fs::read(&count).unwrap().len();
         for (served, wanted) in [(3, 3), (100, 5)] {
             let text = format!(
-                "echo -n x >> {0}; test $(wc -c < {0}) -ge {served} && exit 0; \
-                 echo m3d: killed >&2; exit 5",
+                "echo -n x >> {0}; test $(wc -c < {0}) -ge {served} && {{ printf '\\000' >&2; \
+                 exit; }}; echo m3d: killed >&2; kill -9 $$",
                 count.display()
             );
             std::fs::write(&program, text).unwrap();

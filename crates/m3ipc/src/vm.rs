@@ -156,6 +156,37 @@ impl VmConfig {
     }
 }
 
+/// Why a VM is not what its name promises. The example is at [`Vm::check_own`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForeignVm {
+    /// Another user made it.
+    #[error(
+        "user {uid} made VM {name}, and this is user {own}; end that VM with `m3 vm end {name}`, \
+         run this as user {uid}, or choose another name",
+        own = m3ipc_sys::user_id()
+    )]
+    Owner {
+        /// The VM.
+        name: String,
+        /// Its owner.
+        uid: u32,
+    },
+    /// Its mode allows more.
+    #[error(
+        "VM {name} has mode {mode:o}, which allows more than {wanted:o}; end that VM with `m3 vm \
+         end {name}`, or configure its mode"
+    )]
+    Mode {
+        /// The VM.
+        name: String,
+        /// Its mode.
+        mode: u16,
+        /// The mode that it may have.
+        wanted: u16,
+    },
+}
+
 /// A VM of the node.
 ///
 /// ```
@@ -190,6 +221,30 @@ impl Vm {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.info.name
+    }
+
+    /// Checks that this user made the VM, and that its mode allows nothing beyond `mode`. A program
+    /// with rights that others want, and with a VM of a fixed name, asks that before it joins:
+    /// anybody may have made a VM of that name.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// node.vm().check_own(0o777)?;
+    /// assert!(node.vm().check_own(0).is_err(), "its owner may join it");
+    /// # Ok::<(), m3ipc::ForeignVm>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ForeignVm`].
+    pub fn check_own(&self, mode: u16) -> Result<(), ForeignVm> {
+        let VmInfo { name, uid, mode: found, .. } = &self.info;
+        if *uid != m3ipc_sys::user_id() {
+            return Err(ForeignVm::Owner { name: name.clone(), uid: *uid });
+        }
+        if found & !mode != 0 {
+            return Err(ForeignVm::Mode { name: name.clone(), mode: *found, wanted: mode });
+        }
+        Ok(())
     }
 
     /// Its state at the time of the look-up. The example is at [`Vm`].

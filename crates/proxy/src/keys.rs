@@ -23,6 +23,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::NodeName;
+use crate::status::CertificateEnd;
+
+mod validity;
 
 const CA: &str = "ca";
 
@@ -89,6 +92,36 @@ pub struct NodeKeys {
     pub chain: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
+    /// The certificate that ends first, of this node or of the CA.
+    pub end: Option<CertificateEnd>,
+}
+
+/// The files of the keys of one node, as they were read.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub struct PemFiles {
+    ca: Vec<u8>,
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl PemFiles {
+    /// Reads the files of a node from a directory.
+    ///
+    /// # Errors
+    /// A file is missing, or every user can read the key.
+    pub fn read(directory: &Path, node: &NodeName) -> Result<Self, KeyError> {
+        let pem = |name: &str| {
+            let path = directory.join(name);
+            fs::read(&path).map_err(|source| file(&path, source))
+        };
+        let (ca, certificate) = (pem("ca.pem")?, pem(&format!("{node}.pem"))?);
+        let path = directory.join(format!("{node}.key"));
+        let mode = fs::metadata(&path).map_err(|source| file(&path, source))?.mode();
+        if mode & 0o007 != 0 {
+            return Err(KeyError::Open { path, mode: mode & 0o777 });
+        }
+        Ok(Self { ca, certificate, key: pem(&format!("{node}.key"))? })
+    }
 }
 
 impl NodeKeys {
@@ -97,26 +130,32 @@ impl NodeKeys {
     /// # Errors
     /// A file is missing or holds something else.
     pub fn read(directory: &Path, node: &NodeName) -> Result<Self, KeyError> {
-        let pem = |name: &str| -> Result<(PathBuf, Vec<u8>), KeyError> {
-            let path = directory.join(name);
-            let bytes = fs::read(&path).map_err(|source| file(&path, source))?;
-            Ok((path, bytes))
+        Self::of(&PemFiles::read(directory, node)?, directory, node)
+    }
+
+    /// The keys in files that were read from this directory.
+    ///
+    /// # Errors
+    /// A file holds something else.
+    pub fn of(files: &PemFiles, directory: &Path, node: &NodeName) -> Result<Self, KeyError> {
+        let certificate = |name: &str, bytes: &[u8]| {
+            CertificateDer::from_pem_slice(bytes)
+                .map_err(|cause| content(&directory.join(name), cause))
         };
-        let certificate = |name: &str| {
-            let (path, bytes) = pem(name)?;
-            CertificateDer::from_pem_slice(&bytes).map_err(|cause| content(&path, cause))
+        let ca = certificate("ca.pem", &files.ca)?;
+        let own_name = format!("{node}.pem");
+        let own = certificate(&own_name, &files.certificate)?;
+        let end_of = |file: &str, certificate: &[u8]| {
+            let at_s = validity::end_s(certificate)?;
+            Some(CertificateEnd { file: file.to_owned(), at_s })
         };
+        let ends = [end_of(&own_name, &own), end_of("ca.pem", &ca)];
+        let end = ends.into_iter().flatten().min_by_key(|end| end.at_s);
         let mut roots = RootCertStore::empty();
-        let added = roots.add(certificate("ca.pem")?);
-        added.map_err(|cause| content(&directory.join("ca.pem"), cause))?;
-        let chain = vec![certificate(&format!("{node}.pem"))?];
-        let (path, bytes) = pem(&format!("{node}.key"))?;
-        let mode = fs::metadata(&path).map_err(|source| file(&path, source))?.mode();
-        if mode & 0o007 != 0 {
-            return Err(KeyError::Open { path, mode: mode & 0o777 });
-        }
-        let key = PrivateKeyDer::from_pem_slice(&bytes).map_err(|cause| content(&path, cause))?;
-        Ok(Self { roots, chain, key })
+        roots.add(ca).map_err(|cause| content(&directory.join("ca.pem"), cause))?;
+        let key = PrivateKeyDer::from_pem_slice(&files.key)
+            .map_err(|cause| content(&directory.join(format!("{node}.key")), cause))?;
+        Ok(Self { roots, chain: vec![own], key, end })
     }
 }
 

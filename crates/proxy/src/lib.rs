@@ -16,6 +16,7 @@
 //! belong to the link protocol above.
 
 pub mod keys;
+mod log;
 mod node_name;
 pub mod program;
 pub mod run;

@@ -42,6 +42,9 @@ enum CommandLine {
         /// The configuration
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
+        /// Bound the file that is the standard error, in bytes
+        #[arg(long, value_name = "BYTES", hide = true)]
+        log_bytes: Option<u64>,
     },
     /// Start the daemon, the VMs of the registry and the proxy of this node, in the background
     ///
@@ -81,6 +84,9 @@ enum CommandLine {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Read the keys of a node for its proxy
+    #[command(name = "__keys", hide = true)]
+    ReadKeys { directory: PathBuf, node: String },
     #[command(flatten)]
     Role(demo_node::Role),
 }
@@ -93,6 +99,7 @@ The configuration (relative paths begin at its directory):
   runtime_dir = \"/run/m3\"     # that of the daemon; default: as for all programs
   state = \"/var/lib/m3-proxy\" # counts starts; default: where this file is
   user = \"m3-proxy\"           # what root becomes; default: it stays root
+  node_bytes = 268435456      # most bytes that another node may have at receivers here
   without_security = false    # true: bare TCP, and nothing proves who the other nodes are
 
 The registry:
@@ -112,12 +119,21 @@ The registry:
 
 Each slot of the VM belongs to one node. See m3-proxy(1).";
 
+/// The exit code where the reader of standard output has gone: as by SIGPIPE.
+const OUTPUT_CLOSED: u8 = 128 + 13;
+
 /// Runs the program with these words.
 pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
+    m3ipc_sys::end_without_output("m3-proxy", OUTPUT_CLOSED, failed::SYSTEM);
+    m3ipc_sys::notice_children();
+    m3ipc_sys::survive_file_limit();
     run::keeper::offer();
     let done = match CommandLine::parse_from(words) {
         CommandLine::Keys(args) => keys::run(&args),
-        CommandLine::Run { config } => run_with(&config),
+        CommandLine::Run { config, log_bytes } => {
+            m3ipc_sys::bound_standard_error(log_bytes.unwrap_or(0));
+            run_with(&config)
+        }
         CommandLine::Join(args) => membership::join(&args),
         CommandLine::Leave(args) => membership::leave(&args),
         CommandLine::Ls(args) => membership::list(&args),
@@ -127,10 +143,14 @@ pub fn main(words: impl Iterator<Item = OsString>) -> ExitCode {
             let kept = run::keeper::run(&program, &arguments);
             kept.map(|()| ExitCode::SUCCESS).map_err(Failed::new)
         }
+        CommandLine::ReadKeys { directory, node } => crate::NodeName::new(&node)
+            .map_err(Failed::new)
+            .and_then(|node| run::renewal::read(&directory, &node).map_err(Failed::new))
+            .map(|()| ExitCode::SUCCESS),
         CommandLine::Role(role) => demo_node::play(&role),
     };
     done.unwrap_or_else(|failed| {
-        eprintln!("m3-proxy: {}", failed.text);
+        m3ipc_sys::tell!("m3-proxy: {}", failed.text);
         ExitCode::from(failed.code)
     })
 }

@@ -6,19 +6,20 @@
 //! Only root and the user of the proxy get an answer. An answer is written at once or not at all,
 //! and its size is bounded by the registry, so no reader can hold up the proxy.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use m3ipc::runtime::{self, ConnectError, DirectoryError};
 use serde::{Deserialize, Serialize};
 
 /// The name of the socket in the runtime directory.
 pub const SOCKET_NAME: &str = "proxy.sock";
 /// The largest answer that a client reads.
-const ANSWER_MAX_BYTES: u64 = 1 << 20;
+const ANSWER_MAX_BYTES: usize = 1 << 20;
 /// The time that a client waits.
 const LIMIT: Duration = Duration::from_secs(3);
 /// Readers that are served before the proxy turns to its work again.
@@ -45,8 +46,42 @@ pub struct Status {
     pub daemon: bool,
     /// Stand-ins for endpoints of other nodes.
     pub stand_ins: usize,
+    /// The certificate that ends first, of this node or of the CA. None without TLS.
+    #[serde(default)]
+    pub certificate: Option<CertificateEnd>,
     /// The other nodes.
     pub nodes: Vec<NodeStatus>,
+}
+
+/// The end of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateEnd {
+    /// Its file in the directory of the keys.
+    pub file: String,
+    /// Seconds since 1970 at its end.
+    pub at_s: u64,
+}
+
+/// The time before the end of a certificate in which people are warned, in seconds: 14 days.
+pub const CERTIFICATE_WARNING_S: u64 = 14 * 86_400;
+
+impl CertificateEnd {
+    /// What a person must know of it now, and do. `None` if the end is far.
+    #[must_use]
+    pub fn warning(&self, now_s: u64) -> Option<String> {
+        let left_s = self.at_s.saturating_sub(now_s);
+        let when = match left_s {
+            0 => "has ended: no new connection succeeds".to_owned(),
+            1..172_800 => format!("ends in {} h", left_s.div_ceil(3_600)),
+            _ if left_s > CERTIFICATE_WARNING_S => return None,
+            _ => format!("ends in {} days", left_s / 86_400),
+        };
+        let file = &self.file;
+        Some(format!(
+            "the certificate {file} {when}; put a new {file} in its place, and send SIGHUP to the \
+             proxy"
+        ))
+    }
 }
 
 /// Another node.
@@ -152,6 +187,8 @@ impl AsFd for StatusSocket {
 
 fn answer(mut reader: UnixStream, status: &impl Fn() -> Status) -> io::Result<()> {
     let uid = m3ipc_sys::peer_user(&reader)?;
+    // The sandbox hides the capabilities of others. The mode of the socket keeps out user 0 without
+    // them, and the status gives no rights.
     if uid != 0 && uid != m3ipc_sys::user_id() {
         return Err(ErrorKind::PermissionDenied.into());
     }
@@ -174,6 +211,9 @@ pub enum StatusError {
         /// The system's reason.
         cause: io::Error,
     },
+    /// The runtime directory is not trusted.
+    #[error(transparent)]
+    Untrusted(DirectoryError),
     /// The node or its proxy belongs to another user.
     #[error(
         "{what} {directory} belongs to user {owner}, and this is user {own}; run this command as \
@@ -225,14 +265,30 @@ pub struct Asked {
 /// # Errors
 /// There is none, or it does not answer this user in time.
 pub fn ask(directory: &Path) -> Result<Asked, StatusError> {
-    let connected = m3ipc_sys::connect_stream_within(&directory.join(SOCKET_NAME), LIMIT);
-    let stream = connected.map(UnixStream::from).map_err(|errno| match errno {
+    let end = Instant::now() + LIMIT;
+    let connected = runtime::connect_stream(directory, SOCKET_NAME, LIMIT);
+    let stream = connected.map_err(|error| match error {
         // Earlier readers of a stopped proxy wait in its queue, though they are gone.
-        m3ipc_sys::Errno::AGAIN => {
+        ConnectError::NoDaemon { cause, .. } if cause.kind() == ErrorKind::WouldBlock => {
             StatusError::Stuck { directory: directory.into(), pid: registered(directory) }
         }
-        m3ipc_sys::Errno::ACCESS => forbidden(directory, errno),
-        errno => StatusError::Absent { directory: directory.into(), cause: errno.into() },
+        ConnectError::NoDaemon { cause, .. } if cause.kind() == ErrorKind::PermissionDenied => {
+            forbidden(directory, cause)
+        }
+        ConnectError::NotAllowed { .. } => forbidden(directory, ErrorKind::PermissionDenied.into()),
+        ConnectError::NoDaemon { cause, .. }
+        | ConnectError::Directory(DirectoryError::Unusable { cause, .. }) => {
+            StatusError::Absent { directory: directory.into(), cause }
+        }
+        ConnectError::Directory(DirectoryError::NotOurs { uid: owner, .. })
+            if m3ipc_sys::user_id() != 0 && owner != m3ipc_sys::user_id() =>
+        {
+            StatusError::Forbidden { what: "the node of", directory: directory.into(), owner }
+        }
+        ConnectError::Directory(error) => StatusError::Untrusted(error),
+        other => {
+            StatusError::Absent { directory: directory.into(), cause: io::Error::other(other) }
+        }
     })?;
     let silent = |cause| StatusError::Silent { directory: directory.into(), cause };
     let uid = m3ipc_sys::peer_user(&stream).map_err(|errno| silent(errno.into()))?;
@@ -243,7 +299,7 @@ pub fn ask(directory: &Path) -> Result<Asked, StatusError> {
         return Err(others());
     }
     let pid = m3ipc_sys::peer_identity(&stream).map_err(|errno| silent(errno.into()))?.pid;
-    read(stream, pid).map_err(|cause| match cause.kind() {
+    read(stream, pid, end).map_err(|cause| match cause.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             StatusError::Stuck { directory: directory.into(), pid: Some(pid) }
         }
@@ -254,12 +310,12 @@ pub fn ask(directory: &Path) -> Result<Asked, StatusError> {
 }
 
 /// The error of a user that may not connect.
-fn forbidden(directory: &Path, errno: m3ipc_sys::Errno) -> StatusError {
+fn forbidden(directory: &Path, cause: io::Error) -> StatusError {
     let owner = |path: &Path| std::fs::metadata(path).map(|it| it.uid()).ok();
     let of_proxy = owner(&directory.join(SOCKET_NAME)).map(|owner| ("the proxy of", owner));
     match of_proxy.or_else(|| owner(directory).map(|owner| ("the node of", owner))) {
         Some((what, owner)) => StatusError::Forbidden { what, directory: directory.into(), owner },
-        None => StatusError::Absent { directory: directory.into(), cause: errno.into() },
+        None => StatusError::Absent { directory: directory.into(), cause },
     }
 }
 
@@ -287,11 +343,10 @@ fn stuck(directory: &Path, pid: Option<i32>) -> String {
     }
 }
 
-fn read(stream: UnixStream, pid: i32) -> io::Result<Asked> {
+fn read(stream: OwnedFd, pid: i32, end: Instant) -> io::Result<Asked> {
     let process = m3ipc_sys::peer_pidfd(&stream)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    let mut text = Vec::new();
-    stream.take(ANSWER_MAX_BYTES).read_to_end(&mut text)?;
+    let left = end.saturating_duration_since(Instant::now());
+    let text = m3ipc_sys::read_within(&stream, ANSWER_MAX_BYTES, left)?;
     if text.is_empty() {
         return Err(ErrorKind::PermissionDenied.into());
     }
@@ -327,6 +382,7 @@ mod tests {
             tls: true,
             daemon: true,
             stand_ins: 0,
+            certificate: None,
             nodes: (0..nodes).map(node).collect(),
         }
     }
@@ -358,6 +414,16 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_certificate_is_told_two_weeks_before() {
+        let end = CertificateEnd { file: "alpha.pem".into(), at_s: 100 * 86_400 };
+        let said = |days: u64| end.warning(days * 86_400);
+        assert_eq!(said(85), None);
+        assert!(said(86).is_some_and(|text| text.contains("alpha.pem ends in 14 days")));
+        assert!(said(99).is_some_and(|text| text.contains("ends in 24 h")));
+        assert!(said(100).is_some_and(|text| text.contains("has ended")));
+    }
+
+    #[test]
     fn a_reader_that_does_not_read_holds_nobody_up() {
         let directory = directory("idle");
         let socket = StatusSocket::listen(&directory).expect("the directory is ours");
@@ -379,6 +445,34 @@ mod tests {
         let own = std::process::id();
         assert!(error.to_string().contains(&format!("`kill -CONT {own}`")), "{error}");
         drop(socket);
+        std::fs::remove_dir_all(&directory).expect("a test may write there");
+    }
+
+    #[test]
+    fn a_proxy_that_answers_byte_by_byte_holds_no_reader_up() {
+        let directory = directory("slow");
+        let listener = UnixListener::bind(directory.join(SOCKET_NAME)).expect("it is free");
+        let writer = std::thread::spawn(move || {
+            let (mut reader, _) = listener.accept().expect("one asks");
+            // The reader gives up, and the kernel refuses the next byte.
+            while reader.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let error = ask(&directory).expect_err("no answer ends");
+        assert!(matches!(error, StatusError::Stuck { .. }), "{error}");
+        writer.join().expect("no panic");
+        std::fs::remove_dir_all(&directory).expect("a test may write there");
+    }
+
+    #[test]
+    fn a_proxy_in_a_directory_that_others_can_write_is_not_asked() {
+        let directory = directory("open");
+        let _socket = StatusSocket::listen(&directory).expect("the directory is ours");
+        let mode = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(&directory, mode).expect("own files");
+        let error = ask(&directory).expect_err("anybody may have made that socket");
+        assert!(matches!(error, StatusError::Untrusted(_)), "{error}");
         std::fs::remove_dir_all(&directory).expect("a test may write there");
     }
 

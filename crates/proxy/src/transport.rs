@@ -95,7 +95,7 @@ pub enum End {
     #[error(transparent)]
     Broken(#[from] FrameError),
     /// The handshake failed, or a record is not authentic.
-    #[error("TLS: {0}; check that both nodes have certificates of the same CA")]
+    #[error("TLS: {0}")]
     Tls(String),
     /// The peer has another name than the expected one.
     #[error("the peer is {found}, not {expected}")]

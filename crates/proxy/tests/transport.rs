@@ -294,6 +294,57 @@ fn a_client_with_a_certificate_of_another_ca_stays_unknown() {
     assert!(matches!(pair.until_client_ends(), End::Tls(_) | End::Lost(_)));
 }
 
+/// Gives a node a certificate of the same CA that has ended.
+fn end_certificate(keys: &Keys, name: &str) {
+    let read = |file: &str| std::fs::read_to_string(keys.0.join(file)).expect("the keys exist");
+    let pair = |file| rcgen::KeyPair::from_pem(&read(file)).expect("a key");
+    let mut ca = rcgen::CertificateParams::new(vec![]).expect("no names");
+    ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+    ca.distinguished_name.push(rcgen::DnType::CommonName, "m3ipc nodes");
+    ca.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign, rcgen::KeyUsagePurpose::CrlSign];
+    let issuer = rcgen::Issuer::new(ca, pair("ca.key"));
+    let mut own = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    own.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    own.not_before = rcgen::date_time_ymd(2000, 1, 1);
+    own.use_authority_key_identifier_extension = true;
+    own.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
+    own.extended_key_usages = vec![
+        rcgen::ExtendedKeyUsagePurpose::ServerAuth,
+        rcgen::ExtendedKeyUsagePurpose::ClientAuth,
+    ];
+    let ended = own.signed_by(&pair(&format!("{name}.key")), &issuer).expect("it can be made");
+    std::fs::write(keys.0.join(format!("{name}.pem")), ended.pem()).expect("a test may write");
+}
+
+#[test]
+fn an_ended_certificate_is_named_on_both_sides_and_a_new_one_takes_its_place() {
+    for ended in ["a", "b"] {
+        let keys = Keys::new(&format!("ended-{ended}"));
+        let good = std::fs::read(keys.0.join(format!("{ended}.pem"))).expect("the keys exist");
+        end_certificate(&keys, ended);
+        let (client, server) = (keys.tls("a"), keys.tls("b"));
+        let mut pair = Pair::begin(&client, &server, "b");
+        // The side that refuses tells the other one, which must not blame the CA.
+        let [of_client, of_server] = if ended == "b" {
+            let of_client = pair.until_client_ends().to_string();
+            [of_client, pair.until_server_ends().to_string()]
+        } else {
+            let of_server = pair.until_server_ends().to_string();
+            [pair.until_client_ends().to_string(), of_server]
+        };
+        let (refuses, refused) =
+            if ended == "b" { (of_client, of_server) } else { (of_server, of_client) };
+        assert!(refuses.contains("certificate of the other node has ended"), "{refuses}");
+        assert!(refused.contains("certificate of this node has ended"), "{refused}");
+        std::fs::write(keys.0.join(format!("{ended}.pem")), good).expect("a test may write");
+        let renewed = if ended == "a" { &client } else { &server };
+        let read = NodeKeys::read(&keys.0, &node(ended)).expect("the keys exist");
+        renewed.replace(read).expect("the keys belong together");
+        let pair = Pair::met(&client, &server);
+        assert_eq!(pair.client.peer(), Some(&node("b")));
+    }
+}
+
 #[test]
 fn a_client_without_tls_stays_unknown() {
     let keys = Keys::new("plain-to-tls");

@@ -6,18 +6,70 @@
 
 use crate::error::Fault;
 use m3ipc::{BindError, Endpoint, Timeout, Vm};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use m3ipc_sys::PerProcess;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The first endpoint, and who uses it.
+#[derive(Debug)]
+struct First {
+    _endpoint: Endpoint,
+    number: u64,
+    users: usize,
+}
+
+/// The first endpoint of the process, and the number of the next one.
+#[derive(Debug, Default)]
+struct Firsts {
+    present: Option<First>,
+    next: u64,
+}
+
+/// A thread holds the lock also during the request to the daemon that binds or unbinds the first
+/// endpoint. So no bind meets an endpoint that is about to end.
+static FIRSTS: PerProcess<Mutex<Firsts>> = PerProcess::new();
+
+fn firsts() -> MutexGuard<'static, Firsts> {
+    FIRSTS.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Keeps the first endpoint.
 #[derive(Debug)]
 pub struct Anchor {
-    _first: Mutex<Endpoint>,
+    number: u64,
+    /// The fork generation: a child has no share of the endpoint.
+    generation: u32,
 }
 
-static ANCHOR: Mutex<Weak<Anchor>> = Mutex::new(Weak::new());
+impl Firsts {
+    /// One more use of the first endpoint, unless it is this one.
+    fn share(&mut self, useless: Option<&Anchor>) -> Option<Anchor> {
+        let first = self.present.as_mut()?;
+        if useless.is_some_and(|useless| useless.number == first.number) {
+            return None;
+        }
+        first.users += 1;
+        Some(Anchor { number: first.number, generation: m3ipc_sys::fork_generation() })
+    }
+}
+
+impl Drop for Anchor {
+    fn drop(&mut self) {
+        if self.generation != m3ipc_sys::fork_generation() {
+            return;
+        }
+        let mut firsts = firsts();
+        let Some(first) = firsts.present.as_mut().filter(|it| it.number == self.number) else {
+            return;
+        };
+        first.users -= 1;
+        if first.users == 0 {
+            firsts.present = None;
+        }
+    }
+}
 
 /// Binds an endpoint of this process, to this slot or to any.
-pub fn bind(vm: &Vm, slot: Option<i32>) -> Result<(Endpoint, Arc<Anchor>), Fault> {
+pub fn bind(vm: &Vm, slot: Option<i32>) -> Result<(Endpoint, Anchor), Fault> {
     with(vm, slot, || vm.bind_additional(slot))
 }
 
@@ -28,7 +80,7 @@ pub fn bind_backup(
     slot: i32,
     limit: Timeout,
     interrupted: impl FnMut() -> bool + Clone + Send + Sync + 'static,
-) -> Result<(Endpoint, Arc<Anchor>), Fault> {
+) -> Result<(Endpoint, Anchor), Fault> {
     with(vm, Some(slot), || vm.bind_additional_backup_by(slot, limit, interrupted.clone()))
 }
 
@@ -36,34 +88,33 @@ fn with(
     vm: &Vm,
     slot: Option<i32>,
     bind: impl Fn() -> Result<Endpoint, BindError>,
-) -> Result<(Endpoint, Arc<Anchor>), Fault> {
-    let known = ANCHOR.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-    if let Some(anchor) = &known {
+) -> Result<(Endpoint, Anchor), Fault> {
+    let known = firsts().share(None);
+    if let Some(anchor) = known {
         match bind() {
-            Ok(endpoint) => return Ok((endpoint, Arc::clone(anchor))),
+            Ok(endpoint) => return Ok((endpoint, anchor)),
             // The process is bound in another VM, or this VM is a new one.
-            Err(BindError::ProcessUnbound(_)) => {}
+            Err(BindError::ProcessUnbound(_)) => {
+                let anchor = make(vm, slot, Some(&anchor))?;
+                return Ok((bind()?, anchor));
+            }
             Err(error) => return Err(error.into()),
         }
     }
-    let anchor = make(vm, slot, known.as_ref())?;
+    let anchor = make(vm, slot, None)?;
     Ok((bind()?, anchor))
 }
 
 /// Binds the first endpoint, in place of this one.
-fn make(
-    vm: &Vm,
-    asked: Option<i32>,
-    useless: Option<&Arc<Anchor>>,
-) -> Result<Arc<Anchor>, BindError> {
-    let mut latest = ANCHOR.lock().unwrap_or_else(PoisonError::into_inner);
+fn make(vm: &Vm, asked: Option<i32>, useless: Option<&Anchor>) -> Result<Anchor, BindError> {
+    let mut firsts = firsts();
     // Another thread may have made it meanwhile.
-    if let Some(anchor) = latest.upgrade()
-        && useless.is_none_or(|useless| !Arc::ptr_eq(useless, &anchor))
-    {
+    if let Some(anchor) = firsts.share(useless) {
         return Ok(anchor);
     }
-    let anchor = Arc::new(Anchor { _first: Mutex::new(vm.bind_anchor(asked)?) });
-    *latest = Arc::downgrade(&anchor);
-    Ok(anchor)
+    let endpoint = vm.bind_anchor(asked)?;
+    let number = firsts.next;
+    firsts.next += 1;
+    firsts.present = Some(First { _endpoint: endpoint, number, users: 1 });
+    Ok(Anchor { number, generation: m3ipc_sys::fork_generation() })
 }

@@ -5,9 +5,12 @@
 //! and writes the memory by address; no reference of Rust covers it, since other members of the
 //! area may write at any time.
 //!
+//! The block of a small array is memory of this process: its bytes travel in the message. It
+//! becomes a block of an area when it is given to a peer by itself.
+//!
 //! # Safety
-//! The memory of a block is mapped as long as the block is there. A view holds a reference to the
-//! block's object, and the block leaves the object only while no view is there.
+//! The memory of a block is mapped, or allocated, as long as the block is there. A view holds a
+//! reference to the block's object, and the block leaves the object only while no view is there.
 #![allow(unsafe_code)]
 
 use crate::error::Fault;
@@ -17,15 +20,45 @@ use m3ipc::{Code, GivenBlock};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The block of an object, and the views of it.
+/// The memory of an object.
+#[derive(Debug)]
+pub enum Memory {
+    /// A block of an area.
+    Shared(m3ipc::Block),
+    /// Memory of this process.
+    Local(Box<[u8]>),
+}
+
+impl Memory {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Shared(block) => block.bytes(),
+            Self::Local(bytes) => bytes.len(),
+        }
+    }
+
+    /// The start for a view, and whether the view may only read.
+    fn start(&mut self) -> (*mut u8, bool) {
+        match self {
+            Self::Shared(block) => match block.as_mut_ptr() {
+                Some(start) => (start, false),
+                None => (block.as_ptr().cast_mut(), true),
+            },
+            Self::Local(bytes) => (bytes.as_mut_ptr(), false),
+        }
+    }
+}
+
+/// The memory of an object, and the views of it.
 struct State {
-    block: Option<m3ipc::Block>,
+    block: Option<Memory>,
     exports: usize,
 }
 
-/// A block of shared memory with the buffer protocol.
+/// A block of shared memory. memoryview and numpy read and write it in place.
 #[pyclass(frozen, module = "m3ipc")]
 pub struct Block {
     state: Mutex<State>,
@@ -37,16 +70,21 @@ const GONE: &str = "the block was given away or released; its new owner has the 
 
 impl Block {
     pub fn of(block: m3ipc::Block) -> Self {
-        Self { state: Mutex::new(State { block: Some(block), exports: 0 }), birth: Birth::now() }
+        Self::with_memory(Memory::Shared(block))
     }
 
+    fn with_memory(memory: Memory) -> Self {
+        Self { state: Mutex::new(State { block: Some(memory), exports: 0 }), birth: Birth::now() }
+    }
+
+    /// The state, locked. A child by fork does not call it: it may find the lock held for ever.
     fn state(&self) -> MutexGuard<'_, State> {
         // Each change of the state is one assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the block out of the object, to give it away.
-    pub fn take(&self) -> PyResult<m3ipc::Block> {
+    pub fn take(&self) -> PyResult<Memory> {
         self.birth.check("block")?;
         let mut state = self.state();
         if state.exports > 0 {
@@ -61,13 +99,23 @@ impl Block {
     }
 
     /// Puts a block back that was not given away.
-    pub fn restore(&self, block: Option<m3ipc::Block>) {
-        self.state().block = block;
+    pub fn restore(&self, memory: Option<Memory>) {
+        self.state().block = memory;
     }
 
-    fn with<R>(&self, read: impl FnOnce(&m3ipc::Block) -> R) -> PyResult<R> {
+    fn with<R>(&self, read: impl FnOnce(&Memory) -> R) -> PyResult<R> {
         self.birth.check("block")?;
         self.state().block.as_ref().map(read).ok_or_else(|| PyBufferError::new_err(GONE))
+    }
+
+    /// A property of a block of an area.
+    fn in_area<R>(&self, read: impl FnOnce(&m3ipc::Block) -> R) -> PyResult<R> {
+        self.with(|memory| match memory {
+            Memory::Shared(block) => Ok(read(block)),
+            Memory::Local(_) => Err(PyValueError::new_err(
+                "the block of a small array lies in no area: its bytes travel in the message",
+            )),
+        })?
     }
 }
 
@@ -83,12 +131,10 @@ impl Block {
         let this = slf.get();
         this.birth.check("block")?;
         let mut state = this.state();
-        let block = state.block.as_mut().ok_or_else(|| PyBufferError::new_err(GONE))?;
-        let bytes = isize::try_from(block.bytes()).map_err(|_| PyBufferError::new_err(GONE))?;
-        let (start, readonly) = match block.as_mut_ptr() {
-            Some(start) => (start, 0),
-            None => (block.as_ptr().cast_mut(), 1),
-        };
+        let memory = state.block.as_mut().ok_or_else(|| PyBufferError::new_err(GONE))?;
+        let bytes = isize::try_from(memory.bytes()).map_err(|_| PyBufferError::new_err(GONE))?;
+        let (start, is_readonly) = memory.start();
+        let readonly = c_int::from(is_readonly);
         // SAFETY: the view is Python's. The memory outlives the view: see the head of this file. A
         // request for a writable view of a read-only block fails in the call.
         let filled = unsafe {
@@ -104,45 +150,97 @@ impl Block {
     /// # Safety
     /// Python calls this once for each view that `__getbuffer__` filled.
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+        if self.birth.check("block").is_err() {
+            return;
+        }
         let mut state = self.state();
         state.exports = state.exports.saturating_sub(1);
     }
 
+    /// A block of zeros in the memory of this process.
+    #[staticmethod]
+    fn _local(nbytes: usize) -> Self {
+        Self::with_memory(Memory::Local(vec![0; nbytes].into()))
+    }
+
+    /// A block in the memory of this process, with the bytes from `start` to `end`.
+    #[staticmethod]
+    fn _local_of(data: &[u8], start: usize, end: usize) -> PyResult<Self> {
+        let bytes = data.get(start..end).ok_or_else(|| PyValueError::new_err("too short"))?;
+        Ok(Self::with_memory(Memory::Local(bytes.into())))
+    }
+
+    #[getter]
+    fn _is_local(&self) -> bool {
+        matches!(self.state().block, Some(Memory::Local(_)))
+    }
+
+    /// Takes the bytes out of a block in the memory of this process, to send them. None if the
+    /// block lies in an area.
+    fn _take_bytes<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        if matches!(self.state().block, Some(Memory::Shared(_))) {
+            return Ok(None);
+        }
+        match self.take()? {
+            Memory::Local(bytes) => Ok(Some(PyBytes::new(py, &bytes))),
+            shared @ Memory::Shared(_) => {
+                self.restore(Some(shared));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Puts bytes back that were not sent.
+    fn _put_bytes(&self, data: &[u8]) {
+        self.restore(Some(Memory::Local(data.into())));
+    }
+
+    /// The length of the content in bytes.
     #[getter]
     fn nbytes(&self) -> PyResult<usize> {
-        self.with(m3ipc::Block::bytes)
+        self.with(Memory::bytes)
     }
 
+    /// The length that the content may have, in bytes.
     #[getter]
     fn capacity(&self) -> PyResult<u64> {
-        self.with(m3ipc::Block::capacity_bytes)
+        self.with(|memory| match memory {
+            Memory::Shared(block) => block.capacity_bytes(),
+            Memory::Local(bytes) => bytes.len() as u64,
+        })
     }
 
+    /// The number of its area. ValueError for the block of a small array, which has none.
     #[getter]
     fn area(&self) -> PyResult<u32> {
-        self.with(m3ipc::Block::area)
+        self.in_area(m3ipc::Block::area)
     }
 
+    /// Its number in the area. ValueError for the block of a small array, which has none.
     #[getter]
     fn number(&self) -> PyResult<u32> {
-        self.with(m3ipc::Block::number)
+        self.in_area(m3ipc::Block::number)
     }
 
+    /// The views that exist now.
     #[getter]
     fn exports(&self) -> usize {
-        self.state().exports
+        if self.birth.check("block").is_ok() { self.state().exports } else { 0 }
     }
 
+    /// Whether it is still here: not given away and not released.
     #[getter]
     fn is_held(&self) -> bool {
-        self.state().block.is_some()
+        self.birth.check("block").is_ok() && self.state().block.is_some()
     }
 
+    /// Whether its content cannot be written here.
     #[getter]
     fn readonly(&self) -> PyResult<bool> {
-        self.with(|block| !block.is_writable())
+        self.with(|memory| matches!(memory, Memory::Shared(block) if !block.is_writable()))
     }
 
+    /// Sets the length of the content, up to the capacity.
     fn resize(&self, nbytes: u64) -> PyResult<()> {
         self.birth.check("block")?;
         let mut state = self.state();
@@ -150,10 +248,17 @@ impl Block {
             let text = "views of the block are in use; delete them before it is resized";
             return Err(PyBufferError::new_err(text));
         }
-        let block = state.block.as_mut().ok_or_else(|| PyBufferError::new_err(GONE))?;
-        block.set_bytes(nbytes).map_err(|error| PyValueError::new_err(error.to_string()))
+        match state.block.as_mut().ok_or_else(|| PyBufferError::new_err(GONE))? {
+            Memory::Shared(block) => {
+                block.set_bytes(nbytes).map_err(|error| PyValueError::new_err(error.to_string()))
+            }
+            Memory::Local(_) => {
+                Err(PyValueError::new_err("the block of a small array keeps its length"))
+            }
+        }
     }
 
+    /// Frees the memory. `BufferError` while it has views.
     fn release(&self) -> PyResult<()> {
         if self.is_held() {
             drop(self.take()?);
@@ -166,6 +271,9 @@ impl Block {
     }
 
     fn __repr__(&self) -> String {
+        if self.birth.check("block").is_err() {
+            return "<m3ipc.Block of the parent process>".to_owned();
+        }
         let state = self.state();
         match &state.block {
             Some(block) => {
@@ -184,6 +292,7 @@ pub struct Given {
 
 #[pymethods]
 impl Given {
+    /// Its name of 32 bytes, for `Endpoint.accept`.
     #[getter]
     fn name(&self) -> Vec<u8> {
         self.given.name().to_vec()
@@ -195,7 +304,7 @@ pub fn unsent<E: std::error::Error + Into<Fault>>(
     object: &Block,
     unsent: m3ipc::Unsent<E>,
 ) -> Fault {
-    object.restore(unsent.block);
+    object.restore(unsent.block.map(Memory::Shared));
     unsent.error.into()
 }
 

@@ -1,26 +1,42 @@
 //! Endpoints: the verbs, their parts for event loops, and blocks.
 
+mod blocks;
 mod body;
 mod calls;
 mod owned;
 
 use crate::anchor::Anchor;
-use crate::block::{self, Block, Given};
-use crate::error::{Fault, busy, closed};
+use crate::block::{Block, Given, Memory};
+use crate::error::{Fault, busy, closed, of_receive};
 use crate::fork::Birth;
+use crate::interpreter::detach;
 use crate::message::{Delivery, Message, bodies};
 use crate::signals::Signals;
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
-use m3ipc::{
-    ANY, Address, AreaError, Code, PendingRequest, PendingSend, ReceiveError, Source, Timeout,
-};
+use m3ipc::{ANY, Address, Code, PendingRequest, PendingSend, ReceiveError, Source, Timeout};
 use owned::Owned;
 use pyo3::prelude::*;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
-/// A bound endpoint.
+/// An endpoint of this process.
+///
+/// The body of a message is bytes, an `Array` or a list of them, a numpy array (which is copied
+/// once), a `Block`, or a value for the codec: dataclasses, lists, dicts, numbers, text in them.
+///
+/// Up to 40 bytes may go inside the message, as `inline`: for programs in C, and for the quickest
+/// calls. Their length does not travel; the receiver sees 40 bytes.
+///
+/// Time limits are in seconds: `None` for none, 0 for a call that may not wait. Waits release the
+/// interpreter lock. In the main thread a signal handler runs during the wait; the wait goes on
+/// unless the handler raises an exception, as Ctrl-C does.
+///
+/// >>> vm = Node().open_vm("shop", life="creator")
+/// >>> with vm.bind(name="stock") as server, vm.bind() as client:
+/// ...     client.notify(server.address)
+/// ...     server.receive(timeout=5).is_notification
+/// True
 #[pyclass(frozen, module = "m3ipc", weakref)]
 pub struct Endpoint {
     bound: Mutex<Option<Owned>>,
@@ -30,14 +46,14 @@ pub struct Endpoint {
     birth: Birth,
 }
 
-/// A message in parts.
+/// A message in parts. `AsyncEndpoint` uses it.
 #[pyclass(frozen, module = "m3ipc")]
 pub struct Sending {
     send: Mutex<Option<PendingSend>>,
     to: Address,
 }
 
-/// A request in parts.
+/// A request in parts. `AsyncEndpoint` uses it.
 #[pyclass(frozen, module = "m3ipc")]
 pub struct Pending {
     request: Mutex<Option<PendingRequest>>,
@@ -45,7 +61,7 @@ pub struct Pending {
 }
 
 impl Endpoint {
-    pub fn of(mut endpoint: m3ipc::Endpoint, anchor: Arc<Anchor>) -> Self {
+    pub fn of(mut endpoint: m3ipc::Endpoint, anchor: Anchor) -> Self {
         let signals = Signals::default();
         endpoint.interrupt_by(signals.hook());
         Self {
@@ -64,7 +80,7 @@ impl Endpoint {
         call: impl FnOnce(&mut Owned) -> Result<R, Fault> + Send,
     ) -> PyResult<R> {
         self.birth.check("endpoint")?;
-        let (made, raised) = py.detach(|| {
+        let (made, raised) = detach(py, || {
             let Ok(mut bound) = self.bound.try_lock() else {
                 return (Err(busy("endpoint")), Ok(()));
             };
@@ -91,30 +107,25 @@ fn reply_by(
     body: Option<&Bound<'_, PyAny>>,
     m_type: i32,
     inline: Option<&[u8]>,
-) -> PyResult<()> {
+) -> PyResult<bool> {
     Endpoint::reply(endpoint.cast()?, to, body, m_type, inline)
-}
-
-fn of_receive(error: ReceiveError, source: Source) -> Fault {
-    let fault = Fault::from(error);
-    match source {
-        Source::Any => fault,
-        Source::From(peer) => fault.with(peer),
-    }
 }
 
 #[pymethods]
 impl Endpoint {
+    /// Its address in the VM.
     #[getter]
     fn address(&self) -> i32 {
         self.address.0
     }
 
+    /// The name of its VM.
     #[getter]
     fn vm(&self) -> &str {
         &self.vm
     }
 
+    /// Whether it is still a member: not closed, not unbound by others, and no fork.
     #[getter]
     fn is_bound(&self) -> bool {
         if self.birth.check("endpoint").is_err() {
@@ -128,6 +139,26 @@ impl Endpoint {
         }
     }
 
+    /// The longest body in bytes that this endpoint takes: 16 MiB unless it is set.
+    ///
+    /// `TooLong` for the sender of a longer one, also of an answer; this endpoint sees nothing of
+    /// it. At least 1,792 bytes, at most `MAX_BYTES`. Arrays and blocks have no limit.
+    #[getter]
+    fn receive_limit(&self) -> PyResult<usize> {
+        self.enter_quick(|bound| Ok(bound.endpoint.receive_limit()))
+    }
+
+    #[setter]
+    fn set_receive_limit(&self, bytes: usize) -> PyResult<()> {
+        self.enter_quick(|bound| {
+            bound.endpoint.set_receive_limit(bytes);
+            Ok(())
+        })
+    }
+
+    /// Sends a request and waits for the answer; with `returns`, for its typed value.
+    ///
+    /// `NotTaken`: a repetition is safe. `OutcomeUnknown`: the server may have acted.
     #[pyo3(signature = (
         to, body=None, *, r#type=0, timeout=None, returns=None, codec=None, inline=None
     ))]
@@ -157,6 +188,7 @@ impl Endpoint {
         }
     }
 
+    /// Sends a message, and returns when the peer has taken it.
     #[pyo3(signature = (to, body=None, *, r#type=0, timeout=None, codec=None, inline=None))]
     #[allow(clippy::too_many_arguments)] // they are keywords in Python
     fn send(
@@ -181,6 +213,7 @@ impl Endpoint {
         }
     }
 
+    /// Waits for a message or a notification of one endpoint, or of any.
     #[pyo3(signature = (source=None, *, timeout=None))]
     fn receive(
         slf: &Bound<'_, Self>,
@@ -190,6 +223,7 @@ impl Endpoint {
         Self::receive_within(slf, source, of_seconds(timeout)?)
     }
 
+    /// Answers the request of an endpoint. Never waits. False if it does not wait any more.
     #[pyo3(name = "reply", signature = (to, body=None, *, r#type=0, inline=None))]
     fn reply_to(
         slf: &Bound<'_, Self>,
@@ -197,10 +231,14 @@ impl Endpoint {
         body: Option<&Bound<'_, PyAny>>,
         r#type: i32,
         inline: Option<&[u8]>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         Self::reply(slf, to, body, r#type, inline)
     }
 
+    /// Answers a request, then waits for the next message of any endpoint.
+    ///
+    /// The answer goes first, and is dropped if its client does not wait any more. An exception
+    /// says in `answered` whether the client has it. The time limit is for the next message.
     #[pyo3(signature = (to, body=None, *, r#type=0, timeout=None, inline=None))]
     fn reply_receive(
         slf: &Bound<'_, Self>,
@@ -249,10 +287,11 @@ impl Endpoint {
         data: &[u8],
         m_type: i32,
         inline: &[u8],
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         self.reply_raw(py, to, data, m_type, inline)
     }
 
+    /// Notifies an endpoint. Never waits. Notifications that were not taken yet are one.
     fn notify(&self, py: Python<'_>, to: i32) -> PyResult<()> {
         let to = Address(to);
         self.enter(py, |bound| {
@@ -260,6 +299,7 @@ impl Endpoint {
         })
     }
 
+    /// Asks for a message when the peer ends: see `Message.died`.
     fn watch(&self, py: Python<'_>, peer: i32) -> PyResult<()> {
         let peer = Address(peer);
         self.enter(py, |bound| {
@@ -267,6 +307,7 @@ impl Endpoint {
         })
     }
 
+    /// Ends the watch of a peer.
     fn unwatch(&self, py: Python<'_>, peer: i32) -> PyResult<()> {
         self.enter(py, |bound| {
             bound.endpoint.unwatch(Address(peer));
@@ -274,6 +315,7 @@ impl Endpoint {
         })
     }
 
+    /// Watches every peer that has exchanged messages with this endpoint.
     #[pyo3(signature = (on=true))]
     fn watch_all(&self, py: Python<'_>, on: bool) -> PyResult<()> {
         self.enter(py, |bound| {
@@ -282,10 +324,12 @@ impl Endpoint {
         })
     }
 
+    /// Takes a name that is unique in the VM.
     fn name_attach(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         self.enter(py, |bound| Ok(bound.endpoint.name_attach(name)?))
     }
 
+    /// Waits until an endpoint has the name. Returns its address.
     #[pyo3(signature = (name, *, timeout=None))]
     fn locate(&self, py: Python<'_>, name: &str, timeout: Option<f64>) -> PyResult<i32> {
         let limit = of_seconds(timeout)?;
@@ -295,6 +339,9 @@ impl Endpoint {
         })
     }
 
+    /// Waits until an endpoint is bound at an address, also while it moves between two nodes.
+    ///
+    /// Returns the address. `NoSuchPeer` if another endpoint has the slot, or nobody takes it.
     #[pyo3(signature = (peer, *, timeout=None))]
     fn wait_bind(&self, py: Python<'_>, peer: i32, timeout: Option<f64>) -> PyResult<i32> {
         let (peer, limit) = (Address(peer), of_seconds(timeout)?);
@@ -304,6 +351,19 @@ impl Endpoint {
         })
     }
 
+    /// Moves this endpoint to the other node that the registry names for its slot.
+    ///
+    /// A program waits there in `Vm.bind_backup`, and gets the address. Answer first what was
+    /// taken: other requests end with `DiedAfter`. Callers of a third node wait for the new
+    /// endpoint. Those of the two nodes get `NotTaken` with the code -332, and call again after
+    /// `wait_bind`. The state of the program does not move.
+    ///
+    /// This object has ended then: `is_bound` is False, and its calls raise `Unbound`. The other
+    /// endpoints of the process go on. `Vm.bind_backup` waits for the way back.
+    ///
+    /// The call takes 3 seconds at most, or `timeout` seconds if that is less. After `NotMoved`
+    /// (with `MoveTimedOut`) the endpoint is as before, and does not move later. After
+    /// `OutcomeUnknown` or an exception of a signal handler, `is_bound` tells.
     #[pyo3(signature = (*, timeout=None))]
     fn migrate(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let limit = of_seconds(timeout)?;
@@ -313,10 +373,12 @@ impl Endpoint {
         })
     }
 
+    /// A descriptor for event loops: readable when `try_receive` may find something.
     fn fileno(&self, py: Python<'_>) -> PyResult<i32> {
         self.enter(py, |bound| Ok(bound.endpoint.fd()?.as_raw_fd()))
     }
 
+    /// A message that is there now, or None.
     #[pyo3(signature = (source=None))]
     fn try_receive(slf: &Bound<'_, Self>, source: Option<i32>) -> PyResult<Option<Message>> {
         let source = source.map_or(Source::Any, |source| Source::from(Address(source)));
@@ -427,12 +489,14 @@ impl Endpoint {
         })
     }
 
+    /// A block of shared memory. With `to`, only that endpoint can get it or map it.
     #[pyo3(signature = (nbytes, *, to=None))]
     fn block(&self, py: Python<'_>, nbytes: u64, to: Option<i32>) -> PyResult<Block> {
         let to = to.map_or(ANY, Address);
         Ok(Block::of(self.enter(py, |bound| Ok(bound.allocate(nbytes, to)?))?))
     }
 
+    /// An array in shared memory. With `to`, only that endpoint can get it or map it.
     #[pyo3(signature = (shape, dtype=None, *, to=None))]
     fn array(
         slf: &Bound<'_, Self>,
@@ -444,43 +508,17 @@ impl Endpoint {
         Ok(new_array.call1((slf, shape, dtype, to))?.unbind())
     }
 
+    /// Gives a block away without a message. `BufferError` while it has views.
     fn give(&self, py: Python<'_>, to: i32, block: &Block) -> PyResult<Given> {
-        let taken = block.take()?;
-        let mut taken = Some(taken);
-        let given = self.enter(py, |bound| {
-            let Some(inner) = taken.take() else { return Err(closed("endpoint")) };
-            // Reads the daemon's events: a block that is given to the dead is lost.
-            let _ = bound.endpoint.is_bound();
-            let given = bound.endpoint.give_block(Address(to), inner);
-            given.map_err(|unsent| block::unsent(block, unsent).with(Address(to)))
-        });
-        if taken.is_some() {
-            block.restore(taken);
-        }
-        Ok(Given { given: given? })
+        self.give_block(py, Address(to), block)
     }
 
+    /// Accepts a block that an endpoint has given to this one.
     fn accept(&self, py: Python<'_>, source: i32, name: &[u8]) -> PyResult<Block> {
-        let name = block::name_of(name)?;
-        let source = Address(source);
-        let block = self.enter(py, |bound| {
-            let accepted = bound.endpoint.accept_given(source, &name);
-            accepted.map_err(|error| match error {
-                AreaError::PeerBroke(_)
-                    if bound.endpoint.has_area_of(&name) && bound.is_gone(source) =>
-                {
-                    let text = format!(
-                        "endpoint {source} died before its block was accepted, and the block \
-                             is lost; look its name up again"
-                    );
-                    Fault::new("block", Code::SrcDied, text).with(source)
-                }
-                error => Fault::from(error).with(source),
-            })
-        })?;
-        Ok(Block::of(block))
+        self.accept_block(py, Address(source), name)
     }
 
+    /// Takes back a block that was not accepted. None if it was.
     fn take_back(&self, py: Python<'_>, given: &Given) -> PyResult<Option<Block>> {
         let back = self.enter(py, |bound| Ok(bound.endpoint.take_back_given(&given.given)))?;
         Ok(back.map(Block::of))
@@ -490,11 +528,16 @@ impl Endpoint {
     fn _take_back_into(&self, py: Python<'_>, given: &Given, into: &Block) -> PyResult<bool> {
         let back = self.enter(py, |bound| Ok(bound.endpoint.take_back_given(&given.given)))?;
         let is_back = back.is_some();
-        into.restore(back);
+        into.restore(back.map(Memory::Shared));
         Ok(is_back)
     }
 
-    /// Sends a block with a message: as a request, as a reply, or alone.
+    /// Replies with a block. Whether its client still waited; else the block comes back.
+    fn _reply_block(&self, py: Python<'_>, to: i32, block: &Block, m_type: i32) -> PyResult<bool> {
+        self.reply_block(py, Address(to), block, m_type)
+    }
+
+    /// Sends a block with a message: as a request or alone.
     #[pyo3(signature = (how, to, block, m_type, timeout))]
     fn _with_block(
         slf: &Bound<'_, Self>,
@@ -504,43 +547,28 @@ impl Endpoint {
         m_type: i32,
         timeout: Option<f64>,
     ) -> PyResult<Option<Message>> {
-        let (to, limit) = (Address(to), of_seconds(timeout)?);
-        let message = m3ipc::Message::new(m_type);
-        let mut taken = Some(block.take()?);
-        let sent = slf.get().enter(slf.py(), |bound| {
-            let Some(inner) = taken.take() else { return Err(closed("endpoint")) };
-            let endpoint = &mut bound.endpoint;
-            match how {
-                "call" => endpoint
-                    .sendrec_block(to, &message, inner, limit)
-                    .map_err(|unsent| block::unsent(block, unsent))
-                    .map(|answer| Some((answer, endpoint.take_block()))),
-                "reply" => endpoint
-                    .reply_block(to, &message, inner)
-                    .map(|()| None)
-                    .map_err(|unsent| block::unsent(block, unsent)),
-                _ => endpoint
-                    .send_block(to, &message, inner, limit)
-                    .map(|()| None)
-                    .map_err(|unsent| block::unsent(block, unsent)),
-            }
-            .map_err(|fault| fault.with(to))
-        });
-        if taken.is_some() {
-            block.restore(taken);
-        }
-        match sent? {
-            None => Ok(None),
-            Some((answer, block)) => {
-                Message::of((slf.as_any(), reply_by), answer, &[], Delivery::default(), block)
-                    .map(Some)
-            }
-        }
+        Self::send_block(slf, how, Address(to), block, m_type, of_seconds(timeout)?)
     }
 
+    /// Lets the next block for a peer lie in a new area: the peer cannot join the present one.
+    fn _forget_area(&self, py: Python<'_>, peer: i32) -> PyResult<()> {
+        self.enter(py, |bound| {
+            bound.forget_area(Address(peer));
+            Ok(())
+        })
+    }
+
+    /// The process and the user of a peer with a link here, as the daemon vouches for them.
+    fn _identity(&self, py: Python<'_>, peer: i32) -> PyResult<Option<(i32, u32)>> {
+        self.enter(py, |bound| {
+            Ok(bound.endpoint.peer(Address(peer)).map(|found| (found.pid, found.uid)))
+        })
+    }
+
+    /// Ends the endpoint. Its peers learn of it at once.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.birth.check("endpoint")?;
-        let closing = py.detach(|| {
+        let closing = detach(py, || {
             let mut bound = self.bound.try_lock().map_err(|_| busy("endpoint"))?;
             drop(bound.take());
             Ok::<_, Fault>(())
@@ -561,6 +589,7 @@ impl Endpoint {
         slf
     }
 
+    /// The next message, as `receive` gives it.
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Message> {
         Self::receive_within(slf, None, Timeout::Never)
     }

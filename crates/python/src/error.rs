@@ -3,7 +3,7 @@
 //! The classes are in `m3ipc/errors.py`, which chooses one by the operation and the code.
 
 use core::fmt::Display;
-use m3ipc::{Address, Code};
+use m3ipc::{Address, Code, ReceiveError, Source};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyAny;
@@ -27,6 +27,15 @@ impl Fault {
     pub fn with(mut self, peer: Address) -> Self {
         self.peer = Some(peer);
         self
+    }
+}
+
+/// The failure of a receive, with its peer where it awaited one.
+pub fn of_receive(error: ReceiveError, source: Source) -> Fault {
+    let fault = Fault::from(error);
+    match source {
+        Source::Any => fault,
+        Source::From(peer) => fault.with(peer),
     }
 }
 

@@ -15,6 +15,7 @@ mod block;
 mod endpoint;
 mod error;
 mod fork;
+mod interpreter;
 mod message;
 mod node;
 mod signals;

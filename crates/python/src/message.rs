@@ -7,6 +7,9 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
+/// Bodies up to this length become objects at once: without memory for them nothing goes on.
+const CERTAIN_BYTES: usize = 64 << 10;
+
 /// What the facts about a delivery say.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delivery {
@@ -27,7 +30,7 @@ impl Delivery {
 
 /// How an endpoint, which is the first argument, replies to an address.
 pub type Replies =
-    fn(&Bound<'_, PyAny>, i32, Option<&Bound<'_, PyAny>>, i32, Option<&[u8]>) -> PyResult<()>;
+    fn(&Bound<'_, PyAny>, i32, Option<&Bound<'_, PyAny>>, i32, Option<&[u8]>) -> PyResult<bool>;
 
 /// A message, an answer or a notification.
 #[pyclass(frozen, module = "m3ipc")]
@@ -65,7 +68,7 @@ impl Message {
         block: Result<Option<m3ipc::Block>, AreaError>,
     ) -> PyResult<Self> {
         let py = endpoint.py();
-        let data = PyBytes::new(py, data);
+        let data = bytes_of(py, data)?;
         let arrays = if message.payload.starts_with(ARRAYS) {
             let accept = bodies!(py, "accept")?;
             accept.call1((endpoint, message.source.0, &data))?.cast_into::<PyTuple>()?
@@ -88,43 +91,63 @@ impl Message {
     }
 }
 
+/// Bytes of a peer as an object. `MemoryError` without memory for them.
+fn bytes_of<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    // The form that can fail also writes zeros first.
+    if data.len() <= CERTAIN_BYTES {
+        return Ok(PyBytes::new(py, data));
+    }
+    PyBytes::new_with(py, data.len(), |room| {
+        room.copy_from_slice(data);
+        Ok(())
+    })
+}
+
 #[pymethods]
 impl Message {
+    /// The address of the sender, which the sender cannot choose.
     #[getter]
     fn source(&self) -> i32 {
         self.message.source.0
     }
 
+    /// The type that the sender chose.
     #[getter]
     fn r#type(&self) -> i32 {
         self.message.m_type
     }
 
+    /// The 40 bytes inside the message. Programs in C may use them.
     #[getter]
     fn inline<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.message.payload)
     }
 
+    /// The bytes, whole in each case.
     #[getter]
     fn data(&self, py: Python<'_>) -> Py<PyBytes> {
         self.data.clone_ref(py)
     }
 
+    /// Whether the sender waits for an answer.
     #[getter]
     fn is_request(&self) -> bool {
         self.delivery.is_request
     }
 
+    /// Whether it is a notification, which has no content.
     #[getter]
     fn is_notification(&self) -> bool {
         self.delivery.is_notification
     }
 
+    /// The watched endpoint whose end this message reports.
     #[getter]
     fn died(&self) -> Option<i32> {
         self.delivery.died
     }
 
+    /// The block that came with the message, from a program without arrays.
     #[getter]
     fn block(&self, py: Python<'_>) -> PyResult<Option<Py<Block>>> {
         match &self.block {
@@ -133,22 +156,26 @@ impl Message {
         }
     }
 
+    /// All arrays. One that could not be accepted is an exception.
     #[getter]
     fn arrays(&self, py: Python<'_>) -> Py<PyTuple> {
         self.arrays.clone_ref(py)
     }
 
+    /// The endpoint that took it.
     #[getter]
     fn endpoint(&self, py: Python<'_>) -> Py<PyAny> {
         self.endpoint.clone_ref(py)
     }
 
+    /// The only array of the message. TypeError if it has none or several.
     #[getter]
     fn array(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let one = bodies!(slf.py(), "one_array")?;
         Ok(one.call1((slf,))?.unbind())
     }
 
+    /// The typed value in the bytes. `DecodeError` if they are no such value.
     #[pyo3(signature = (into, *, codec=None))]
     fn decode(
         slf: &Bound<'_, Self>,
@@ -159,6 +186,7 @@ impl Message {
         Ok(decode.call1((slf, into, codec))?.unbind())
     }
 
+    /// Answers the request. Never waits. False if the sender has given up or ended.
     #[pyo3(signature = (body=None, *, r#type=0, inline=None))]
     fn reply(
         &self,
@@ -166,7 +194,7 @@ impl Message {
         body: Option<&Bound<'_, PyAny>>,
         r#type: i32,
         inline: Option<&[u8]>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         if !self.delivery.is_request {
             let text = "nobody waits for an answer to this message: it is no request";
             return Err(PyTypeError::new_err(text));

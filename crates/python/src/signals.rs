@@ -12,13 +12,15 @@ impl Signals {
     pub fn hook(&self) -> impl FnMut() -> bool + Clone + Send + Sync + 'static {
         let raised = self.clone();
         move || {
-            Python::attach(|py| match py.check_signals() {
-                Ok(()) => false,
-                Err(error) => {
+            let checked = Python::try_attach(|py| py.check_signals());
+            match checked {
+                // After the end of the interpreter a daemon thread waits for that of the process.
+                None | Some(Ok(())) => false,
+                Some(Err(error)) => {
                     raised.set(Some(error));
                     true
                 }
-            })
+            }
         }
     }
 

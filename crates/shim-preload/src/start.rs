@@ -5,7 +5,7 @@
 //! environment of `main`. Both stay valid for the constructor.
 #![allow(unsafe_code)]
 
-use crate::abi::exec::{Strings, variable};
+use crate::abi::exec::{Strings, leave_environment, variable};
 use crate::abi::stdio;
 use crate::next;
 use core::ffi::{CStr, c_int, c_void};
@@ -22,6 +22,17 @@ use m3ipc_shim::{counters, prepare, prepare_tables, sockets};
 static START: unsafe extern "C" fn(c_int, Strings, Strings) = start;
 
 unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
+    // SAFETY: the loader passes the arguments and the environment of `main`.
+    unsafe { begin(argv, envp) };
+    // SAFETY: the constructor, while there is one thread.
+    unsafe { leave_environment() };
+}
+
+/// Prepares the library, where it is to do anything in this process.
+///
+/// # Safety
+/// The arrays are those of `main`.
+unsafe fn begin(argv: Strings, envp: Strings) {
     next::look_up_all();
     stdio::look_up();
     // A program with more rights than its caller takes no orders of the caller's environment.
@@ -31,12 +42,12 @@ unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
     }
     // SAFETY: the loader passes the environment of `main`.
     let find = |name: &str| unsafe { variable(envp, name) };
+    environment::keep(find, own_path());
     let line = find(VARIABLE).map_or(&b""[..], CStr::to_bytes);
     // A filter may kill the program for a system call that it does not make by itself.
     if limits::filters() > policy::allowed_filters(line) {
         return;
     }
-    environment::keep(find, own_path());
     let mut room = [0_u8; 256];
     // SAFETY: the loader passes the arguments of `main`.
     let name = program_name(&mut room, unsafe { first_argument(argv) });

@@ -8,6 +8,7 @@ use crate::connection::address::SocketAddress;
 use crate::connection::sock_diag;
 use crate::memory::layout::{PAIR_BYTES, PAIR_WORDS_BYTES, RING_BYTES_MAX, VERSION, half, pair};
 use crate::memory::user_directory::Name;
+use crate::memory::user_directory::namespaces;
 use crate::pin::PinReason;
 use m3ipc_sys::{CheckedPath, PathFault};
 use std::fs::File;
@@ -132,7 +133,7 @@ pub fn connections(home: Option<&Path>, user: u32) -> io::Result<Vec<Connection>
 /// Of the directory; `PermissionDenied` where users other than its owner can change it, or where it
 /// belongs to another user and the caller is not root.
 pub fn users(home: Option<&Path>, most: usize) -> io::Result<Vec<u32>> {
-    let (home, namespace) = (checked(home)?, namespace()?);
+    let (home, namespace) = (checked(home)?, namespaces().map_err(io::Error::from_raw_os_error)?);
     let (folder, prefix) = folder(home.as_deref());
     let names = std::fs::read_dir(folder)?.filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
@@ -141,11 +142,6 @@ pub fn users(home: Option<&Path>, most: usize) -> io::Result<Vec<u32>> {
     let mut users: Vec<u32> = names.take(most).collect();
     users.sort_unstable();
     Ok(users)
-}
-
-/// The number of the PID namespace: locks name threads by numbers of one namespace.
-fn namespace() -> io::Result<u64> {
-    Ok(std::fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
 /// The named directory without links, if no other user can replace what lies in it.
@@ -171,7 +167,8 @@ fn folder(home: Option<&Path>) -> (&Path, String) {
 
 fn path(home: Option<&Path>, user: u32) -> io::Result<PathBuf> {
     let (folder, prefix) = folder(home);
-    Ok(folder.join(format!("{prefix}{user}-{}", namespace()?)))
+    let namespace = namespaces().map_err(io::Error::from_raw_os_error)?;
+    Ok(folder.join(format!("{prefix}{user}-{namespace}")))
 }
 
 fn open(path: &Path, user: u32) -> io::Result<File> {

@@ -11,7 +11,7 @@ use crate::kernel::socket::{ioctl_number, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::{forks, library_files, limits, policy, vfork};
-use crate::{settings, sockets};
+use crate::{exec, settings, sockets};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
 
@@ -235,6 +235,9 @@ pub fn duplicated(fd: RawFd, to: RawFd) {
     opened(to, if entry == Entry::Closing { Entry::Unknown } else { entry });
     if let Entry::Socket(_) = entry {
         sets::note_duplicate(to);
+        if is_close_on_exec(to) == Some(false) && is_close_on_exec(fd) == Some(true) {
+            exec::passing_on(to);
+        }
     }
 }
 
@@ -275,10 +278,24 @@ pub fn controlling(fd: RawFd, command: i32, argument: usize) -> bool {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return true,
         libc::F_SETOWN | F_SETSIG | F_SETOWN_EX => true,
         libc::F_SETFL => argument & libc::O_ASYNC as usize != 0,
+        libc::F_SETFD if argument & libc::FD_CLOEXEC as usize == 0 => {
+            return keeps_over_exec(fd);
+        }
         _ => false,
     };
     if is_async {
         sockets::pin_found(fd, PinReason::Asynchronous);
+    }
+    false
+}
+
+/// Before a descriptor becomes one that the next program inherits; `false`.
+fn keeps_over_exec(fd: RawFd) -> bool {
+    if policy::is_on()
+        && (vfork::in_child() || sockets::known(fd).is_some())
+        && is_close_on_exec(fd) == Some(true)
+    {
+        exec::passing_on(fd);
     }
     false
 }
@@ -290,6 +307,7 @@ pub fn device_control(fd: RawFd, request: usize, argument: usize) -> Option<i32>
     const FIONREAD: usize = 0x541b;
     const TIOCOUTQ: usize = 0x5411;
     const FIOASYNC: usize = 0x5452;
+    const FIONCLEX: usize = 0x5450;
     const FIOSETOWN: usize = 0x8901;
     const SIOCSPGRP: usize = 0x8902;
     const NBD_SET_SOCK: usize = 0xab00;
@@ -303,6 +321,10 @@ pub fn device_control(fd: RawFd, request: usize, argument: usize) -> Option<i32>
             let unread = sockets::known(fd)?.unread_bytes().filter(|bytes| *bytes > 0)?;
             let queued = usize::try_from(ioctl_number(fd, libc::TIOCOUTQ).ok()?).ok()?;
             Some(i32::try_from(unread + queued).unwrap_or(i32::MAX))
+        }
+        FIONCLEX => {
+            keeps_over_exec(fd);
+            None
         }
         // A network block device moves the bytes of the socket from now on.
         NBD_SET_SOCK => {

@@ -1,5 +1,7 @@
 //! Socket options: those that leave the stream as it is, and all others, which pin.
 
+use crate::connection::socket::Socket;
+use crate::kernel::socket::option_into;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::limits;
@@ -94,29 +96,68 @@ pub fn refusal(fd: RawFd, level: i32, name: i32) -> Option<i32> {
     is_refused.then_some(libc::ENOPROTOOPT)
 }
 
-/// Before `setsockopt`: pins the socket where the option needs it. `true` where the option is set
-/// already, so that the real call must not follow. `value` is the integer in the program's memory;
-/// it is asked only where the descriptor is, or may become, a socket of ours.
+/// What follows a question of [`setting`].
+#[derive(Debug)]
+pub enum Setting {
+    /// The option is set already: the real call must not follow.
+    Done,
+    /// The real call follows, and changes nothing that concerns the library.
+    Harmless,
+    /// The real call follows, then [`Before::pin_if_changed`].
+    MayChange(Before),
+}
+
+/// Bytes of an option that are compared.
+const VALUE_BYTES: usize = 128;
+
+/// An option before its change.
+#[derive(Debug)]
+pub struct Before {
+    value: Option<([u8; VALUE_BYTES], usize)>,
+}
+
+impl Before {
+    fn value(fd: RawFd, level: i32, name: i32) -> Option<([u8; VALUE_BYTES], usize)> {
+        let mut value = [0; VALUE_BYTES];
+        let length = option_into(fd, level, name, &mut value).ok()?;
+        (length < VALUE_BYTES).then_some((value, length))
+    }
+
+    /// After the option was set without an error: pins the socket, unless the kernel tells the same
+    /// value as before.
+    pub fn pin_if_changed(&self, fd: RawFd, level: i32, name: i32) {
+        if self.value.is_none() || self.value != Self::value(fd, level, name) {
+            sockets::pin(fd, PinReason::Option);
+        }
+    }
+}
+
+/// Before `setsockopt`: what the option means for the socket. `value` is the integer in the
+/// program's memory; it is asked only where the descriptor is, or may become, a socket of ours.
 #[must_use]
-pub fn setting(fd: RawFd, level: i32, name: i32, value: impl FnOnce() -> Option<i32>) -> bool {
+pub fn setting(fd: RawFd, level: i32, name: i32, value: impl FnOnce() -> Option<i32>) -> Setting {
     if limits::are_on()
         || !matches!(descriptors::get(fd), Entry::Unknown | Entry::New { .. } | Entry::Socket(_))
     {
-        return false;
+        return Setting::Harmless;
     }
     let value = value();
-    if !is_harmless(level, name, value) {
-        // Before the option applies: what waits is still the kernel's plain stream then.
-        let is_mark = (level, name) == (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_RCVLOWAT)
+        && let Some(mark) = value.filter(|_mark| !is_harmless(level, name, value))
+    {
+        // Before the option applies: bytes of the ring come first.
         let is_empty = sockets::pin(fd, PinReason::Option);
-        let mark = value.filter(|_mark| is_mark && !is_empty);
-        return mark.is_some_and(|mark| {
-            sockets::known(fd).is_some_and(|socket| socket.set_low_mark_later(mark))
-        });
+        let is_kept = |socket: Socket| socket.set_low_mark_later(mark);
+        let is_set = !is_empty && sockets::known(fd).is_some_and(is_kept);
+        return if is_set { Setting::Done } else { Setting::Harmless };
     }
-    level == libc::IPPROTO_TCP
+    if !is_harmless(level, name, value) {
+        return Setting::MayChange(Before { value: Before::value(fd, level, name) });
+    }
+    let is_done = level == libc::IPPROTO_TCP
         && value.is_some()
-        && sockets::known(fd).and_then(|socket| socket.latency_option(name, value)).is_some()
+        && sockets::known(fd).and_then(|socket| socket.latency_option(name, value)).is_some();
+    if is_done { Setting::Done } else { Setting::Harmless }
 }
 
 /// Before an option whose value is bytes of the stream: pins the socket. The bytes that still lie
@@ -154,6 +195,17 @@ mod tests {
         assert_eq!(refusal(fd, libc::IPPROTO_TCP, sockets::TCP_INQ), Some(libc::ENOPROTOOPT));
         assert_eq!(refusal(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY), None);
         assert_eq!(refusal(fd, libc::SOL_SOCKET, sockets::TCP_INQ), None);
+    }
+
+    #[test]
+    fn an_option_that_changes_nothing_is_told_by_the_kernel() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        let value = |name| Before::value(fd, libc::SOL_SOCKET, name);
+        assert!(value(libc::SO_TIMESTAMP).is_some_and(|(_, length)| length == 4));
+        assert_eq!(value(libc::SO_TIMESTAMP), value(libc::SO_TIMESTAMP));
+        assert_ne!(value(libc::SO_TIMESTAMP), value(libc::SO_TYPE));
+        assert!(value(12345).is_none(), "no such option");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `on=0` | nothing is upgraded |
 //! | `programs=A,B`, `!programs=A` | only these programs (names of their files); not these |
+//! | `children=A,B`, `children=*` | executed programs of these names load the library, too; all |
 //! | `ports=6379,8000-8999`, `!ports=22` | only TCP connections at these ports; not these |
 //! | `paths=/run/,@x`, `!paths=/run/dbus/` | only Unix connections with such names; not these |
 //! | `users=0,1000`, `!users=0` | only processes of these effective users; not these |
@@ -108,7 +109,7 @@ impl<'a> Policy<'a> {
             "users" | "!users" => {
                 return items(value).all(|item| item.parse::<u32>().is_ok()).then_some(());
             }
-            "programs" | "!programs" | "paths" | "!paths" => {}
+            "programs" | "!programs" | "paths" | "!paths" | "children" => {}
             _ => return None,
         }
         Some(())
@@ -122,6 +123,19 @@ impl<'a> Policy<'a> {
         self.settings.on
             && self.passes("programs", "!programs", named)
             && self.passes("users", "!users", of_user)
+    }
+
+    /// Whether any program that this one executes may load the library.
+    #[must_use]
+    pub fn has_children(&self) -> bool {
+        self.settings.on && self.values("children").flat_map(items).next().is_some()
+    }
+
+    /// Whether an executed program of this name and this effective user loads the library.
+    #[must_use]
+    pub fn loads_into(&self, name: &str, user: u32) -> bool {
+        let named = |item: &str| item == name || item == "*";
+        self.values("children").flat_map(items).any(named) && self.allows_program(name, user)
     }
 
     /// Whether a TCP connection with these two ports may be upgraded.

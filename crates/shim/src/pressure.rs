@@ -16,8 +16,7 @@
 //! proc_loadavg(5): running tasks in the fourth field; sched_getaffinity(2); the CPUs of the system
 //! in /sys/devices/system/cpu/online
 
-use crate::kernel::file::File;
-use crate::kernel::process;
+use crate::kernel::{file, process};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use m3ipc_sys::monotonic_ns;
 
@@ -155,8 +154,7 @@ impl Pressure {
 /// Whether this thread may use all CPUs of the system. `false` where the system does not tell.
 fn has_all_cpus() -> bool {
     let mut room = [0_u8; 256];
-    let file = File::open(c"/sys/devices/system/cpu/online");
-    let length = file.map_or(0, |file| file.read(&mut room));
+    let length = file::read_whole(c"/sys/devices/system/cpu/online", &mut room);
     let text = core::str::from_utf8(room.get(..length).unwrap_or(&[])).unwrap_or("");
     cpus_in(text).is_some_and(|online| process::cpus() >= online)
 }
@@ -178,7 +176,7 @@ fn are_cpus_in_demand() -> bool {
 /// The system's count of running tasks.
 fn running() -> Option<u32> {
     let mut room = [0_u8; 64];
-    let length = File::open(c"/proc/loadavg").map_or(0, |file| file.read(&mut room));
+    let length = file::read_whole(c"/proc/loadavg", &mut room);
     running_in(core::str::from_utf8(room.get(..length)?).ok()?)
 }
 

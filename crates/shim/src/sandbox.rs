@@ -12,6 +12,7 @@ use crate::connection::socket::Socket;
 use crate::epoll::sets;
 use crate::exec::is_inherited;
 use crate::kernel::memory;
+use crate::kernel::socket::shut_down;
 use crate::memory::lock;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, EXAMINED_MAX, Entry};
@@ -28,8 +29,8 @@ pub fn begin() -> bool {
     for fd in 0..descriptors::top().max(EXAMINED_MAX) {
         let entry = descriptors::get(fd);
         if in_child {
-            if is_inherited(fd) {
-                sockets::give_up(fd, PinReason::Sandbox);
+            if is_inherited(fd) && !sockets::give_up(fd, PinReason::Sandbox) {
+                shut_down(fd);
             }
         } else if matches!(entry, Entry::Unknown | Entry::New { .. } | Entry::Socket(_)) {
             let is_empty = sockets::pin(fd, PinReason::Sandbox);

@@ -6,7 +6,7 @@ use crate::connection::socket_state::SocketId;
 use crate::counters;
 use crate::epoll::sets;
 use crate::kernel::Errno;
-use crate::kernel::socket::{NameOf, option, shut_down};
+use crate::kernel::socket::{NameOf, option};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::{forks, library_files, limits, policy, vfork};
@@ -262,10 +262,11 @@ fn pin_unlisted(fd: RawFd, reason: PinReason) -> bool {
     is_empty
 }
 
-/// Pins the socket of an inherited descriptor before a program starts that moves bytes unseen;
-/// shuts the connection down where bytes of a ring cannot follow.
-pub fn give_up(fd: RawFd, reason: PinReason) {
-    let is_empty = if vfork::in_child() {
+/// Pins the socket of an inherited descriptor before a program starts that moves bytes unseen.
+/// `false` where bytes of a ring cannot follow.
+#[must_use]
+pub fn give_up(fd: RawFd, reason: PinReason) -> bool {
+    if vfork::in_child() {
         pin_unlisted(fd, reason)
     } else {
         match descriptors::get(fd) {
@@ -276,9 +277,6 @@ pub fn give_up(fd: RawFd, reason: PinReason) {
             Entry::Socket(id) if Socket::new(fd, id).mark() => true,
             _ => pin(fd, reason),
         }
-    };
-    if !is_empty {
-        shut_down(fd);
     }
 }
 

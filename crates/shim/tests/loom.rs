@@ -404,6 +404,30 @@ fn without_fences_an_event_loop_sleeps_although_bytes_arrived() {
     assert!(fails(|| event_loop(false)), "the model holds without its fences");
 }
 
+/// One thread begins to sleep in a set, while another one opens the poller of the set.
+fn opened_poller(fenced: bool) {
+    check(move || {
+        let sleepers = Arc::new(Word::new(0, fenced));
+        let poller = Arc::new(Word::new(0, fenced));
+        let (counts, opened) = (Arc::clone(&sleepers), Arc::clone(&poller));
+        let opener = loom::thread::spawn(move || armed::open(&*opened, GENERATION, &*counts));
+        let seen = armed::enter_sleep(&*sleepers, &*poller);
+        let is_open = opener.join().unwrap();
+        assert!(!is_open || seen == GENERATION, "the poller does not count the sleeper");
+        assert_eq!(poller.load(Ordering::SeqCst), if is_open { GENERATION } else { 0 });
+    });
+}
+
+#[test]
+fn a_poller_counts_each_thread_that_sleeps() {
+    opened_poller(true);
+}
+
+#[test]
+fn without_fences_a_poller_misses_a_thread_that_sleeps() {
+    assert!(fails(|| opened_poller(false)), "the model holds without its fences");
+}
+
 #[test]
 fn a_wait_that_disarms_is_woken() {
     disarmed(true);

@@ -460,17 +460,17 @@ mod tests {
     #[test]
     #[cfg(not(miri))]
     fn no_byte_beyond_either_end_is_accessed() {
-        const PAGE: usize = 4096;
+        let page_bytes = usize::try_from(m3ipc_sys::page_bytes()).unwrap();
         let memory = m3ipc_sys::create_sparse("m3-test", 1 << 20, false).unwrap();
         let region = crate::FixedRegion::map_at(memory, 0x5910_5000_0000, 1 << 20, true).unwrap();
-        for forbidden in [0, 2 * PAGE as u64] {
-            let lease = region.lease(forbidden, PAGE as u64, true).unwrap();
+        for forbidden in [0, 2 * page_bytes] {
+            let lease = region.lease(forbidden as u64, page_bytes as u64, true).unwrap();
             lease.protect().map_err(|(_, errno)| errno).unwrap();
         }
-        let page = region.start().as_ptr().wrapping_add(PAGE);
+        let page = region.start().as_ptr().wrapping_add(page_bytes);
         let mut private = pattern(400);
         for length in 0..private.len() {
-            for at in [page, page.wrapping_add(PAGE - length)] {
+            for at in [page, page.wrapping_add(page_bytes - length)] {
                 // SAFETY: the page is mapped and no reference covers it. An access beyond it would
                 // end the test by a signal, which is what the test is for.
                 unsafe {

@@ -9,6 +9,7 @@
 //!   checks it, and the range keeps its region.
 //! - Its pages stay accessible: only [`LeasedRange::protect`] forbids them. It consumes the sole
 //!   lease of the range.
+//! - A child by fork has no mapping. Each safe access asks [`FixedRegion::is_original`] first.
 //! - The pages exist. The size of the memory is sealed, and an access fills a hole.
 //! - Leases for writing overlap no other lease, so no exclusive reference has an alias here.
 #![allow(unsafe_code)]
@@ -36,6 +37,8 @@ pub enum RangeError {
     },
     /// The range is leased for reading.
     ReadOnly,
+    /// This process is a child by fork, and has no mapping of the range.
+    Forked,
 }
 
 impl core::fmt::Display for RangeError {
@@ -47,6 +50,7 @@ impl core::fmt::Display for RangeError {
                  use a smaller offset or length"
             ),
             Self::ReadOnly => f.write_str("the range is leased for reading; lease it for writing"),
+            Self::Forked => f.write_str("the range belongs to the parent process; use it there"),
         }
     }
 }
@@ -62,6 +66,9 @@ impl FixedRegion {
     pub fn lease(self: &Arc<Self>, offset: u64, bytes: u64, write: bool) -> Option<LeasedRange> {
         let (offset, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
         let end = offset.checked_add(bytes).filter(|end| *end <= self.bytes())?;
+        if !self.is_original() {
+            return None;
+        }
         let mut ranges = self.ranges_to_change();
         let writable = write && self.is_writable();
         if bytes == 0 || !ranges.is_leasable(offset, end, writable) {
@@ -128,7 +135,9 @@ impl LeasedRange {
     #[inline]
     pub fn as_source(&self, bytes: usize) -> CopySource<'_> {
         // SAFETY: the range is mapped for reading while it is leased.
-        unsafe { CopySource::from_raw(self.as_ptr(), bytes.min(self.bytes)).assured() }
+        let source = unsafe { CopySource::from_raw(self.as_ptr(), bytes.min(self.bytes)) };
+        // SAFETY: as above, in the process that leased it.
+        if self.region.is_original() { unsafe { source.assured() } } else { source }
     }
 
     /// The first `bytes` bytes of the range, at most all, as the target of a copy; `None` if the
@@ -139,11 +148,16 @@ impl LeasedRange {
         let bytes = bytes.min(self.bytes);
         let start = self.as_mut_ptr()?;
         // SAFETY: the range is mapped for writing while it is leased for writing.
-        Some(unsafe { CopyTarget::from_raw(start, bytes).assured() })
+        let target = unsafe { CopyTarget::from_raw(start, bytes) };
+        // SAFETY: as above, in the process that leased it.
+        Some(if self.region.is_original() { unsafe { target.assured() } } else { target })
     }
 
     #[inline]
     fn check(&self, offset: usize, bytes: usize) -> Result<(), RangeError> {
+        if !self.region.is_original() {
+            return Err(RangeError::Forked);
+        }
         match offset.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(()),
             _ => Err(RangeError::Outside { offset, bytes, available: self.bytes }),
@@ -265,6 +279,9 @@ impl LeasedRange {
     /// The range, with `INVAL` if it does not consist of whole pages, or `BUSY` if another lease
     /// reads it.
     pub fn protect(self) -> Result<(), (Self, Errno)> {
+        if !self.region.is_original() {
+            return Err((self, Errno::NOTCONN));
+        }
         let mut ranges = self.region.ranges_to_change();
         let forbidden = if ranges.is_sole_lease(self.offset) {
             self.region.forbid(&mut ranges, self.offset, self.bytes)
@@ -278,7 +295,9 @@ impl LeasedRange {
 
 impl Drop for LeasedRange {
     fn drop(&mut self) {
-        self.region.ranges().remove_lease(self.offset);
+        if self.region.is_original() {
+            self.region.ranges().remove_lease(self.offset);
+        }
     }
 }
 
@@ -318,9 +337,12 @@ impl<T: Pod> ExactSizeIterator for Values<'_, T> {}
 pub struct SealedRange(LeasedRange);
 
 impl SealedRange {
-    /// The bytes in place.
+    /// The bytes in place; none in a child by fork.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
+        if !self.0.region.is_original() {
+            return &[];
+        }
         // SAFETY: the memory is sealed against writing (checked by `into_sealed`): no process has a
         // writable mapping of it or can write its file, for ever.
         unsafe { self.0.as_slice_trusting_peers() }
@@ -372,10 +394,11 @@ mod tests {
     #[test]
     fn a_protected_range_is_usable_after_a_new_lease() {
         let region = region(0x5900_4000_0000);
-        let range = region.lease(4096, 8192, true).unwrap();
+        let page = m3ipc_sys::page_bytes();
+        let range = region.lease(page, 2 * page, true).unwrap();
         range.protect().map_err(|(_, errno)| errno).unwrap();
         region.lease(0, 64, true).unwrap().write_at(0, &[1]).unwrap();
-        region.lease(8192, 64, true).unwrap().write_at(0, &[1]).unwrap();
+        region.lease(2 * page, 64, true).unwrap().write_at(0, &[1]).unwrap();
         let partial = region.lease(64, 64, true).unwrap().protect();
         assert_eq!(partial.map_err(|(_, errno)| errno), Err(Errno::INVAL));
     }
@@ -383,8 +406,9 @@ mod tests {
     #[test]
     fn a_range_that_another_lease_reads_is_not_protected() {
         let region = region(0x5900_6000_0000);
-        let one = region.lease(0, 4096, false).unwrap();
-        let other = region.lease(0, 4096, false).unwrap();
+        let page = m3ipc_sys::page_bytes();
+        let one = region.lease(0, page, false).unwrap();
+        let other = region.lease(0, page, false).unwrap();
         let (one, errno) = one.protect().unwrap_err();
         assert_eq!((errno, other.read_value(0)), (Errno::BUSY, Ok(0_u8)));
         drop(one);

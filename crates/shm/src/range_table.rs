@@ -1,7 +1,8 @@
 //! The ranges of a region that this process uses, and those that it may not touch.
 //!
 //! Leased ranges do not overlap, except equal ranges that are all leased for reading. A forbidden
-//! range is unmapped for this process by its protection; a new lease of it lifts the protection.
+//! range is unmapped for this process by its protection; a new lease of it lifts the protection. A
+//! range that was never mapped is neither leased nor copied.
 
 use crate::copier_steps::Marks;
 use core::fmt;
@@ -21,6 +22,8 @@ pub(crate) struct RangeTable {
     leases: BTreeMap<usize, Lease>,
     /// Length of each forbidden range, by offset.
     forbidden: BTreeMap<usize, usize>,
+    /// Length of each range that is not mapped, by offset.
+    unmapped: BTreeMap<usize, usize>,
     /// The marks of the region's copiers, which the lock of this table guards.
     marks: Marks,
 }
@@ -43,6 +46,9 @@ impl RangeTable {
 
     /// Whether `offset .. end` can be leased, for writing or for reading.
     pub(crate) fn is_leasable(&self, offset: usize, end: usize, writes: bool) -> bool {
+        if self.unmapped_in(offset, end).is_some() {
+            return false;
+        }
         // Leases do not overlap: the last lease that begins before `end` is the only candidate.
         match self.leases.range(..end).next_back() {
             Some((at, lease)) if at + lease.bytes > offset => {
@@ -97,7 +103,7 @@ impl RangeTable {
         write: bool,
     ) -> Option<(usize, usize)> {
         let is_met = |lease: &Lease| write || lease.readers == 0;
-        if self.is_in_use(offset, end, write) || self.forbidden_in(offset, end).is_some() {
+        if self.is_in_use(offset, end, write) || !self.is_accessible(offset, end) {
             return None;
         }
         let lease_below = self.leases.range(..offset).rev().find(|(_, lease)| is_met(lease));
@@ -107,7 +113,41 @@ impl RangeTable {
         let from = lease_below.map_or(0, |(at, lease)| at + lease.bytes);
         let from = from.max(forbidden_below.map_or(0, |(at, bytes)| at + bytes));
         let above = lease_above.map_or(usize::MAX, |(at, _)| *at);
-        Some((from, above.min(forbidden_above.map_or(usize::MAX, |(at, _)| *at))))
+        let above = above.min(forbidden_above.map_or(usize::MAX, |(at, _)| *at));
+        let unmapped_below = self.unmapped.range(..offset).next_back();
+        let unmapped_above = self.unmapped.range(end..).next();
+        let from = from.max(unmapped_below.map_or(0, |(at, bytes)| at + bytes));
+        Some((from, above.min(unmapped_above.map_or(usize::MAX, |(at, _)| *at))))
+    }
+
+    /// Whether this process may access all of `offset .. end`.
+    pub(crate) fn is_accessible(&self, offset: usize, end: usize) -> bool {
+        self.forbidden_in(offset, end).is_none() && self.unmapped_in(offset, end).is_none()
+    }
+
+    /// Marks a range as not mapped.
+    pub(crate) fn set_unmapped(&mut self, offset: usize, bytes: usize) {
+        self.unmapped.insert(offset, bytes);
+    }
+
+    /// The part of `offset .. end` at its end that is not mapped: its offset and length.
+    pub(crate) fn unmapped_in(&self, offset: usize, end: usize) -> Option<(usize, usize)> {
+        let (at, bytes) = self.unmapped.range(..end).next_back()?;
+        let (from, until) = ((*at).max(offset), (at + bytes).min(end));
+        (from < until).then(|| (from, until - from))
+    }
+
+    /// Marks a range that [`unmapped_in`](Self::unmapped_in) found as mapped.
+    pub(crate) fn set_mapped(&mut self, offset: usize, bytes: usize) {
+        let Some((at, length)) = self.unmapped.range(..=offset).next_back() else { return };
+        let (at, end) = (*at, at + length);
+        self.unmapped.remove(&at);
+        if offset > at {
+            self.unmapped.insert(at, offset - at);
+        }
+        if end > offset + bytes {
+            self.unmapped.insert(offset + bytes, end - offset - bytes);
+        }
     }
 
     /// Marks a range as forbidden.
@@ -181,6 +221,24 @@ mod tests {
             assert_eq!(table.unused_around(offset, end, true), None, "{offset} to {end}");
         }
         assert_eq!(table.unused_around(300, 310, false), None, "a writer excludes readers");
+    }
+
+    #[test]
+    fn a_range_that_is_not_mapped_is_neither_leased_nor_accessible() {
+        let mut table = RangeTable::default();
+        table.set_unmapped(0, 1000);
+        assert_eq!(table.unmapped_in(100, 200), Some((100, 100)));
+        assert!(!lease(&mut table, 150, 160, true) && !table.is_accessible(150, 160));
+        table.set_mapped(100, 100);
+        assert_eq!(table.unmapped_in(100, 200), None);
+        assert_eq!(table.unmapped_in(50, 300), Some((200, 100)), "the last one first");
+        assert_eq!(table.unmapped_in(50, 200), Some((50, 50)));
+        assert_eq!(table.unused_around(150, 160, true), Some((100, 200)));
+        assert!(lease(&mut table, 100, 200, true));
+        assert!(!table.is_accessible(199, 201) && !table.is_accessible(99, 101));
+        table.set_mapped(0, 100);
+        table.set_mapped(200, 800);
+        assert_eq!(table.unmapped_in(0, usize::MAX), None);
     }
 
     #[test]

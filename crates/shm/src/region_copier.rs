@@ -148,18 +148,19 @@ mod tests {
     #[test]
     fn a_copier_notices_each_change_of_the_table() {
         let region = region(0x5920_0000_0000);
-        let mut copier = region.copier();
-        assert!(copied(&mut copier, 4096, &[1; 4096]) && copied(&mut copier, 4096, &[2; 4096]));
-        let lease = region.lease(4096, 4096, true).unwrap();
-        assert!(!copied(&mut copier, 4096, &[3; 4096]), "the range is in use");
-        assert!(copied(&mut copier, 8192, &[4; 4096]) && copied(&mut copier, 0, &[5; 4096]));
-        assert!(!copied(&mut copier, 4095, &[6; 2]) && !copied(&mut copier, 8191, &[6; 2]));
+        let (mut copier, page) = (region.copier(), m3ipc_sys::page_bytes());
+        let last = 2 * page - 1;
+        assert!(copied(&mut copier, page, &[1; 4096]) && copied(&mut copier, page, &[2; 4096]));
+        let lease = region.lease(page, page, true).unwrap();
+        assert!(!copied(&mut copier, page, &[3; 4096]), "the range is in use");
+        assert!(copied(&mut copier, 2 * page, &[4; 4096]) && copied(&mut copier, 0, &[5; 4096]));
+        assert!(!copied(&mut copier, page - 1, &[6; 2]) && !copied(&mut copier, last, &[6; 2]));
         drop(lease);
-        assert!(copied(&mut copier, 4096, &[7; 4096]));
-        region.lease(4096, 4096, true).unwrap().protect().map_err(|(_, errno)| errno).unwrap();
-        assert!(!copied(&mut copier, 8191, &[8; 1]), "the page is forbidden");
+        assert!(copied(&mut copier, page, &[7; 4096]));
+        region.lease(page, page, true).unwrap().protect().map_err(|(_, errno)| errno).unwrap();
+        assert!(!copied(&mut copier, last, &[8; 1]), "the page is forbidden");
         assert!(!copied(&mut copier, BYTES as u64 - 1, &[8; 2]), "beyond the region");
-        assert!(!copied(&mut copier, u64::MAX, &[8; 2]) && copied(&mut copier, 8192, &[8; 2]));
+        assert!(!copied(&mut copier, u64::MAX, &[8; 2]) && copied(&mut copier, last + 1, &[8; 2]));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! short. A copy of a range in use is refused; the caller then lets the kernel copy it.
 //!
 //! # Safety
-//! A range lies inside the mapping and is not forbidden. It overlaps no writing lease of this
+//! A range lies inside, is mapped, and is not forbidden. It overlaps no writing lease of this
 //! process, and no lease at all for a write. So no reference of this process sees it change. Other
 //! processes may write it meanwhile, so all bytes go through [`crate::copy`].
 #![allow(unsafe_code)]
@@ -100,7 +100,7 @@ impl FixedRegion {
         (!ranges.is_in_use(at, end, write)).then(|| unsafe { self.start().add(at) })
     }
 
-    /// Begin and end of a range that lies inside and is not forbidden.
+    /// Begin and end of a range that lies inside, is mapped, and is not forbidden.
     fn accessible(
         &self,
         ranges: &RangeTable,
@@ -110,7 +110,7 @@ impl FixedRegion {
     ) -> Option<(usize, usize)> {
         let at = usize::try_from(offset).ok()?;
         let end = at.checked_add(bytes).filter(|end| *end <= self.bytes())?;
-        let allowed = ranges.forbidden_in(at, end).is_none() && (!write || self.is_writable());
+        let allowed = ranges.is_accessible(at, end) && (!write || self.is_writable());
         allowed.then_some((at, end))
     }
 }
@@ -144,26 +144,29 @@ mod tests {
     #[test]
     fn ranges_in_use_or_outside_are_left_alone() {
         let region = region(0x5910_2000_0000, true);
-        let (mut got, end) = ([7; 64], BYTES as u64);
-        let writes = region.lease(4096, 4096, true).unwrap();
-        let reads = region.lease(16384, 4096, false).unwrap();
-        for offset in [4096 - 63, 4096, 8191, 16384 - 63, 20479, end - 63, end, u64::MAX - 5] {
+        let (mut got, end, page) = ([7; 64], BYTES as u64, m3ipc_sys::page_bytes());
+        let writes = region.lease(page, page, true).unwrap();
+        let reads = region.lease(4 * page, page, false).unwrap();
+        let of_reads = [4 * page - 63, 5 * page - 1];
+        let others = [page - 63, page, 2 * page - 1, end - 63, end, u64::MAX - 5];
+        for offset in others.into_iter().chain(of_reads) {
             assert!(!region.copy_in(offset, &CopySource::from(&got[..])), "{offset}");
             assert!(!region.copy_across(0, &region, offset, 64), "{offset}");
         }
-        for offset in [4096 - 63, 4096, 8191, end - 63, end, u64::MAX - 5] {
+        for offset in others {
             assert!(!region.copy_out(offset, &CopyTarget::from(&mut got[..])), "{offset}");
             assert!(!region.copy_across(offset, &region, 0, 64), "{offset}");
         }
-        assert!(region.copy_out(16384, &CopyTarget::from(&mut got[..])), "the lease only reads");
+        assert!(region.copy_out(4 * page, &CopyTarget::from(&mut got[..])), "the lease only reads");
         assert!(
-            region.copy_in(4096 - 64, &CopySource::from(&got[..]))
-                && region.copy_in(8192, &CopySource::from(&got[..]))
+            region.copy_in(page - 64, &CopySource::from(&got[..]))
+                && region.copy_in(2 * page, &CopySource::from(&got[..]))
         );
         drop((writes, reads));
-        region.lease(4096, 4096, true).unwrap().protect().map_err(|(_, errno)| errno).unwrap();
-        assert!(!region.copy_out(8191, &CopyTarget::from(&mut got[..])), "the page is forbidden");
-        assert!(region.copy_out(8192, &CopyTarget::from(&mut got[..])));
+        region.lease(page, page, true).unwrap().protect().map_err(|(_, errno)| errno).unwrap();
+        let last = 2 * page - 1;
+        assert!(!region.copy_out(last, &CopyTarget::from(&mut got[..])), "the page is forbidden");
+        assert!(region.copy_out(2 * page, &CopyTarget::from(&mut got[..])));
     }
 
     #[test]

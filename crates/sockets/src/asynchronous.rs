@@ -310,7 +310,10 @@ impl PolledStream {
 
 impl Drop for PolledStream {
     fn drop(&mut self) {
-        lock(&self.poller.shared.streams).remove(&self.token);
+        // A child by fork may find the lock held for ever.
+        if self.stream.check_process().is_ok() {
+            lock(&self.poller.shared.streams).remove(&self.token);
+        }
     }
 }
 

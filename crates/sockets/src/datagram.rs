@@ -99,8 +99,9 @@ impl DatagramSocket {
     ///
     /// # Errors
     /// `HOSTUNREACH` where the domain has no member; `ACCES` for the broadcast address without
-    /// [`set_broadcast`](Self::set_broadcast).
+    /// [`set_broadcast`](Self::set_broadcast); `NOTCONN` in a child by fork, as of every call.
     pub fn connect(&self, to: Option<SocketAddrV4>) -> Result<(), SockError> {
+        self.member.check_process()?;
         let own = |to: SocketAddrV4| {
             if to.ip().is_unspecified() {
                 SocketAddrV4::new(self.member.address(), to.port())
@@ -121,9 +122,10 @@ impl DatagramSocket {
         Ok(())
     }
 
-    /// The peer that [`connect`](Self::connect) set.
+    /// The peer that [`connect`](Self::connect) set; none in a child by fork.
     #[must_use]
     pub fn peer_addr(&self) -> Option<SocketAddrV4> {
+        self.member.check_process().ok()?;
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -132,6 +134,7 @@ impl DatagramSocket {
     /// # Errors
     /// `DESTADDRREQ` without a peer; those of [`send_to`](Self::send_to).
     pub fn send(&self, bytes: &[u8], wait: bool) -> Result<usize, SockError> {
+        self.member.check_process()?;
         match self.peer_addr() {
             Some(to) => self.send_to(bytes, to, wait),
             None => Err(SockError::new(
@@ -154,6 +157,7 @@ impl DatagramSocket {
     /// # Source
     /// sendto(2)
     pub fn send_to(&self, bytes: &[u8], to: SocketAddrV4, wait: bool) -> Result<usize, SockError> {
+        self.member.check_process()?;
         if bytes.len() > DATAGRAM_MAX_BYTES {
             let why = format!("{} bytes exceed the longest datagram, 65,507 bytes", bytes.len());
             return Err(SockError::new(Errno::MSGSIZE, why));
@@ -256,6 +260,7 @@ impl DatagramSocket {
         bytes: &mut [u8],
         options: ReceiveOptions,
     ) -> Result<ReceivedDatagram, Errno> {
+        self.member.check_process().map_err(|error| error.errno())?;
         let wait = options.wait && !self.nonblocking.load(Ordering::Relaxed);
         let only = self.peer_addr().filter(|peer| *peer.ip() != self.member.broadcast());
         loop {

@@ -161,6 +161,7 @@ impl Domain {
         // As with TCP, the unspecified address means this host.
         let address = if to.ip().is_unspecified() { self.address() } else { *to.ip() };
         let target = (u32::from(address), to.port());
+        self.member.check_process()?;
         if from == 0
             && let Some((connection, pair)) = self.member.open_prepared(target)
         {

@@ -54,7 +54,7 @@ impl Listener {
     ///
     /// # Errors
     /// `AGAIN`, `INTR`, `MFILE` where no descriptor is left, `NETDOWN` where no daemon can be
-    /// started.
+    /// started, `NOTCONN` in a child by fork.
     ///
     /// # Source
     /// accept(2)
@@ -69,6 +69,7 @@ impl Listener {
     /// # Errors
     /// Those of [`accept`](Self::accept).
     pub fn accept_timeout(&self, wait: bool, limit_ns: u64) -> Result<Stream, SockError> {
+        self.member.check_process()?;
         let mut frame = [0; FRAME_BYTES];
         loop {
             if let Some((connection, pair)) =

@@ -73,10 +73,7 @@ impl DomainMember {
 
     /// Sends a request to the daemon, or to the successor of a killed daemon.
     pub(crate) fn ask(&self, request: SockRequest) -> Result<Answer, SockError> {
-        if !self.guard.is_original() {
-            let why = "a child by fork has no sockets of its parent; it joins a domain for itself";
-            return Err(SockError::new(Errno::NOTCONN, why));
-        }
+        self.check_process()?;
         let request = Request::Sock(request);
         let mut control = lock(&self.control);
         match control.ask(&request) {
@@ -191,6 +188,15 @@ impl DomainMember {
         self.guard.is_original()
     }
 
+    /// Fails in a child by fork.
+    pub(crate) fn check_process(&self) -> Result<(), SockError> {
+        if self.guard.is_original() {
+            return Ok(());
+        }
+        let why = "a child by fork has no sockets of its parent; it joins a domain for itself";
+        Err(SockError::new(Errno::NOTCONN, why))
+    }
+
     /// The pair of a connection; maps it at the first use.
     pub(crate) fn pair(
         &self,
@@ -254,17 +260,5 @@ impl DomainMember {
     /// Reports to the daemon that this side of a connection is closed.
     pub(crate) fn report_closed(&self, info: &SockConnection) {
         self.send(SockRequest::Closed { pair: info.pair, side: info.side, slot: info.slot });
-    }
-}
-
-impl Drop for DomainMember {
-    fn drop(&mut self) {
-        if !self.guard.is_original() {
-            // A child by fork has none of the mappings. Other memory may lie at those addresses
-            // now.
-            for pair in lock(&self.pairs).values() {
-                std::mem::forget(Arc::clone(pair));
-            }
-        }
     }
 }

@@ -124,6 +124,7 @@ impl Poller {
         mode: Mode,
     ) -> Result<(), Errno> {
         self.check_process()?;
+        stream.check_process()?;
         let connection = &stream.connection;
         let mut registration = connection.registration();
         if registration.as_ref().is_some_and(Registration::is_alive) {
@@ -157,6 +158,7 @@ impl Poller {
         mode: Mode,
     ) -> Result<(), Errno> {
         self.check_process()?;
+        stream.check_process()?;
         let entry = self.entry(stream)?;
         let mut registry = self.shared.registry();
         self.shared.poll.set_interest_and_mode(stream, entry, interest, mode)?;
@@ -173,6 +175,7 @@ impl Poller {
     /// `NOENT` where it is not in this poller; `NOTCONN` in a child by fork.
     pub fn remove(&self, stream: &Stream) -> Result<(), Errno> {
         self.check_process()?;
+        stream.check_process()?;
         self.entry(stream)?;
         let registration = stream.connection.registration().take();
         registration.iter().for_each(|it| {
@@ -405,12 +408,9 @@ impl AsRawFd for Poller {
 impl Drop for Shared {
     fn drop(&mut self) {
         let registry = self.registry.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // A child by fork has none of the words that this changes.
         if self.guard.is_original() {
             registry.end();
-        } else {
-            // A child by fork has none of the mappings. Other memory may lie at those addresses
-            // now.
-            std::mem::forget(core::mem::replace(registry, Registry::new()));
         }
     }
 }

@@ -30,6 +30,16 @@ pub struct Member {
     next_spec: Option<Spec>,
 }
 
+impl Member {
+    /// Whether its name is reserved for it: from its first start to its end. A service that has
+    /// failed too often keeps its name, so that no other program gets its requests by causing that.
+    #[must_use]
+    pub fn keeps_name(&self) -> bool {
+        let state = self.machine.state();
+        state.has_process() || (self.is_wanted && state != State::Ended)
+    }
+}
+
 /// The services.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {

@@ -1,8 +1,8 @@
 //! The process of a service before its program runs.
 //!
-//! It asks the kernel for SIGKILL at the death of the supervisor, gives the signals back that the
-//! supervisor blocks, binds itself to its slot, and executes the program. So the supervisor needs
-//! no code between fork and exec, and no unsafe code.
+//! It asks the kernel for SIGKILL at the death of the supervisor, leaves the program no descriptor
+//! and no disposition of a signal of the supervisor's starter, binds itself to its slot, and
+//! executes the program. So the supervisor needs no code between fork and exec, and no unsafe code.
 
 use clap::Args;
 use m3ipc::{Address, BindError, Node};
@@ -51,7 +51,7 @@ fn launch(args: &Launch) -> Result<std::convert::Infallible, String> {
     if m3ipc_sys::parent_id() != args.parent {
         return Err("the supervisor has ended".to_owned());
     }
-    m3ipc_sys::unblock_signals().map_err(|errno| format!("the signal mask: {errno}"))?;
+    m3ipc_sys::prepare_exec();
     let (program, arguments) = args.words.split_first().ok_or("no program is named")?;
     let mut command = Command::new(program);
     command.args(arguments);

@@ -24,8 +24,8 @@
 //!
 //! # Limits
 //!
-//! A service that leaves its process group, or whose program has set-user-ID, escapes the signals.
-//! See CAVEATS.md.
+//! A process that has left the group of its service gets no signal before the service ends, and is
+//! killed then. A program with set-user-ID escapes that. See CAVEATS.md.
 #![forbid(unsafe_code)]
 
 pub mod command;

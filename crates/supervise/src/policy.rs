@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | `Stopped` | not wanted, or a needed service is not ready | `Starting`, `OnRequest` |
 //! | `OnRequest` | the first request starts it | `Starting`, `Stopped` |
-//! | `Starting` | its process runs and is not ready | `Ready`, `BackOff`, `Stopping` |
-//! | `Ready` | it serves | `Stopping`, `BackOff`, `Ended`, `Failed` |
+//! | `Starting` | its process runs and is not ready | `Ready`, `BackOff`, `Stopping`, `Ended`, `Failed` |
+//! | `Ready` | it serves | `Starting`, `Stopping`, `BackOff`, `Ended`, `Failed` |
 //! | `Stopping` | its process got SIGTERM or SIGKILL | `Stopped`, `Starting`, `BackOff` |
 //! | `BackOff` | it ended, and starts again at a time | `Starting`, `Stopped` |
 //! | `Ended` | it ended by itself, and that is the wish of its configuration | `Starting`, `Stopped` |
@@ -75,12 +75,22 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// Nobody could read how.
+    Unknown,
+    /// With exit code 0 before it was ready, and left this process behind.
+    ForkedAway(i32),
 }
 
 impl std::fmt::Display for Exit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Code(code) => write!(f, "exited with code {code}"),
+            Self::Unknown => f.write_str("ended; its exit code is unknown"),
+            Self::ForkedAway(pid) => write!(
+                f,
+                "forked away: its process ended and left process {pid} behind, which got SIGKILL; \
+                 a service stays in the foreground"
+            ),
             Self::Signal(number) => match signal_name(*number) {
                 Some(name) => write!(f, "killed by signal {number} ({name})"),
                 None => write!(f, "killed by signal {number}"),
@@ -120,8 +130,10 @@ pub enum Event {
     Requested,
     /// It has bound what its configuration says.
     Bound,
-    /// It took the last ping.
+    /// It took the last ping, or the ping went to an endpoint that it has replaced.
     PingTaken,
+    /// Its endpoint has ended, and its process runs.
+    Lost,
     /// Its process has ended.
     Exited(Exit),
     /// It has to end and start again, for this reason.
@@ -283,6 +295,12 @@ impl Machine {
         self.ping_ends_ns.is_some()
     }
 
+    /// Whether a ping has had no answer for too long.
+    #[must_use]
+    pub fn is_ping_late(&self, now_ns: Ns) -> bool {
+        self.ping_ends_ns.is_some_and(|ends_ns| ends_ns <= now_ns)
+    }
+
     /// Whether its process is stopping and another one follows.
     #[must_use]
     pub fn starts_again(&self) -> bool {
@@ -310,6 +328,12 @@ impl Machine {
                 self.due_ns = self.policy.ping.map(|ping| now_ns.saturating_add(ping.every_ns));
                 Vec::new()
             }
+            Event::Lost if self.state == State::Ready => {
+                let due_ns = now_ns.saturating_add(self.policy.start_limit_ns);
+                self.enter(State::Starting, Some(due_ns), now_ns);
+                let line = "its endpoint has ended and its process runs; it is looked up again";
+                vec![Action::Log(line.to_owned())]
+            }
             Event::Exited(exit) => self.exited(exit, now_ns),
             Event::Restart(why) => self.restart(&why, now_ns),
             Event::Stop => self.stop(now_ns),
@@ -317,7 +341,9 @@ impl Machine {
                 self.due_ns = None;
                 self.tick(now_ns)
             }
-            Event::Requested | Event::Bound | Event::PingTaken | Event::Tick => Vec::new(),
+            Event::Requested | Event::Bound | Event::PingTaken | Event::Lost | Event::Tick => {
+                Vec::new()
+            }
         }
     }
 
@@ -441,6 +467,8 @@ impl Machine {
             },
             State::Starting | State::Ready => {
                 let is_wished = match self.policy.restart {
+                    // Each start would leave one more process behind.
+                    _ if matches!(exit, Exit::ForkedAway(_)) => true,
                     Restart::Always => false,
                     Restart::OnFailure => exit == Exit::Code(0),
                     Restart::Never => true,

@@ -5,6 +5,7 @@ use crate::policy::seconds;
 use crate::requests::{Answer, Request, ServiceInfo};
 use clap::{Args, ValueEnum};
 use m3ipc::{NameError, Node, NodeError};
+use m3ipc_sys::printable;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -98,7 +99,7 @@ fn ask(args: &Services, request: &Request) -> Result<Answer, Failure> {
 
 fn print(lines: &[String]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let written = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+    let written = lines.iter().try_for_each(|line| writeln!(out, "{}", printable(line)));
     written.and_then(|()| out.flush()).or_else(|error| match error.kind() {
         std::io::ErrorKind::BrokenPipe => Ok(()),
         _ => Err(Failure::failed(format!("cannot write: {error}"))),

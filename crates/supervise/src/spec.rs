@@ -65,7 +65,7 @@ pub struct Spec {
 pub struct Config {
     /// The VM of all services.
     pub vm: String,
-    /// The permission bits of the VM, if the supervisor creates it.
+    /// The permission bits of the VM: those of a new one, and the most of one that runs.
     pub mode: u16,
     /// Whether the VM and all its members end with the supervisor.
     pub vm_ends_with_supervisor: bool,

@@ -5,25 +5,29 @@
 
 mod held_names;
 mod node;
+mod reserved_names;
 
 use crate::config;
-use crate::fleet::{Changes, Fleet, Order};
-use crate::log::say;
-use crate::policy::{Action, Event, Ns, State};
-use crate::processes::{Place, Processes};
+use crate::fleet::{Changes, Fleet, Member, Order};
+use crate::log::{say, say_for};
+use crate::policy::{Action, Event, Exit, Ns, State};
+use crate::processes::{Ended, Place, Processes};
 use crate::requests::{Answer, Request, ServiceInfo};
 use crate::spec::{Config, ReadyBy, Spec};
 use crate::systemd::Manager;
 use held_names::HeldNames;
-use m3ipc::{Call, Endpoint, Identity, ReceiveError, Source, Timeout};
-use m3ipc_sys::{Signal, SignalSet, monotonic_ns};
+use m3ipc::{Address, Call, Endpoint, Identity, ReceiveError, Source, Timeout};
+use m3ipc_sys::{Capability, Signal, SignalSet, monotonic_ns};
 use node::NodeSession;
+use reserved_names::ReservedNames;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// The signals that the loop takes.
 const SIGNALS: [Signal; 4] = [Signal::TERM, Signal::INT, Signal::HUP, Signal::CHILD];
+/// The longest request that a client may send.
+const REQUEST_MAX_BYTES: usize = 4096;
 /// The pause between two looks for the names of starting services: at first, and at most.
 const LOOK_NS: Ns = 2_000_000;
 const LOOK_MAX_NS: Ns = 100_000_000;
@@ -37,6 +41,7 @@ pub struct Supervisor {
     node: NodeSession,
     own: Endpoint,
     held: HeldNames,
+    reserved: ReservedNames,
     signals: SignalSet,
     manager: Manager,
     /// When to look for the endpoints of starting services.
@@ -51,11 +56,13 @@ impl Supervisor {
     /// # Errors
     /// What failed, and what to do.
     pub fn open(path: &Path, config: Config, directory: Option<PathBuf>) -> Result<Self, String> {
+        m3ipc_sys::notice_children();
         let signals = SignalSet::block(&SIGNALS).map_err(|errno| format!("signals: {errno}"))?;
         // Process 1 is the parent of orphans by itself.
         m3ipc_sys::adopt_orphans().map_err(|errno| format!("orphans: {errno}"))?;
         let node = NodeSession::open(&config, directory)?;
         let mut own = node.bind(&config)?;
+        own.set_receive_limit(REQUEST_MAX_BYTES);
         own.fd().map_err(|error| error.to_string())?;
         Ok(Self {
             path: path.to_owned(),
@@ -65,6 +72,7 @@ impl Supervisor {
             node,
             own,
             held: HeldNames::default(),
+            reserved: ReservedNames::default(),
             signals,
             manager: Manager::from_variables(),
             look_ns: None,
@@ -94,6 +102,8 @@ impl Supervisor {
             self.look();
             self.check_names();
             self.check_pings();
+            self.release_names();
+            self.check_late_pings();
             let orders = self.fleet.tick(monotonic_ns());
             self.obey(orders);
             if self.is_ending && self.fleet.is_at_rest() {
@@ -121,7 +131,7 @@ impl Supervisor {
                 self.processes.signal(name, Signal::CONT);
             }
             Action::Kill => self.processes.signal(name, Signal::KILL),
-            Action::Ping | Action::Inform(_) => self.notify(name),
+            Action::Ping | Action::Inform(_) => return self.notify(name),
             Action::HoldName => {
                 if let Err(why) = self.hold(name) {
                     say(&format!("{name}: its name is not held: {why}"));
@@ -137,10 +147,12 @@ impl Supervisor {
     fn spawn(&mut self, name: &str) -> Vec<Order> {
         let Some(member) = self.fleet.get(name) else { return Vec::new() };
         let program = &member.spec.program;
+        let name_key = self.reserved.key(name, &member.spec.program.name, &mut self.own);
         let place = Place {
             directory: self.node.directory(),
             vm: (self.node.vm().id(), self.node.vm().name()),
             supervisor: self.own.address(),
+            name_key,
         };
         let is_ready = program.ready == ReadyBy::Start;
         let event = match self.processes.start(name, program, &place) {
@@ -155,17 +167,65 @@ impl Supervisor {
 
     fn hold(&mut self, name: &str) -> Result<(), String> {
         let Some(member) = self.fleet.get(name) else { return Ok(()) };
-        self.held.hold(name, &member.spec.program.name, self.node.vm())
+        let named = &member.spec.program.name;
+        self.reserved.key(name, named, &mut self.own);
+        self.held.hold(name, named, self.node.vm())
     }
 
     /// Notifies a service. The notification that it takes is the answer to a ping.
-    fn notify(&mut self, name: &str) {
-        let address = self.processes.get(name).and_then(|process| process.address);
-        if let Some(address) = address
-            && let Err(error) = self.own.notify(address)
-        {
+    fn notify(&mut self, name: &str) -> Vec<Order> {
+        let Some(address) = self.address(name) else { return Vec::new() };
+        let Err(error) = self.own.notify(address) else { return Vec::new() };
+        let orders = self.look_again(name);
+        match self.address(name).filter(|found| *found != address) {
+            Some(found) => {
+                if let Err(error) = self.own.notify(found) {
+                    say(&format!("{name}: not notified: {error}"));
+                }
+            }
             // A dead service is reaped next.
-            say(&format!("{name}: not notified: {error}"));
+            None if orders.is_empty() => say(&format!("{name}: not notified: {error}")),
+            None => {}
+        }
+        orders
+    }
+
+    fn address(&self, name: &str) -> Option<Address> {
+        self.processes.get(name).and_then(|process| process.address)
+    }
+
+    /// Looks a service up again whose endpoint may have ended: it may have replaced itself by exec,
+    /// or bound its name again.
+    fn look_again(&mut self, name: &str) -> Vec<Order> {
+        let Some(process) = self.processes.get(name) else { return Vec::new() };
+        let Some(member) = self.fleet.get(name) else { return Vec::new() };
+        let program = member.spec.program.clone();
+        let Ok(endpoints) = self.node.endpoints() else { return Vec::new() };
+        let found = node::endpoint_of(&program, process.pid, &endpoints);
+        if process.address.is_none() || found == process.address {
+            return Vec::new();
+        }
+        self.processes.set_address(name, found);
+        let now_ns = monotonic_ns();
+        if found.is_some() {
+            return Vec::new();
+        }
+        self.look_ns = Some(now_ns.saturating_add(LOOK_NS));
+        self.fleet.on(name, Event::Lost, now_ns)
+    }
+
+    /// Before a ping counts as lost: a service with another endpoint has not got it.
+    fn check_late_pings(&mut self) {
+        let now_ns = monotonic_ns();
+        let late = self.fleet.members().iter().filter(|(_, it)| it.machine.is_ping_late(now_ns));
+        let late: Vec<String> = late.map(|(name, _)| name.clone()).collect();
+        for name in late {
+            let before = self.address(&name);
+            let mut orders = self.look_again(&name);
+            if orders.is_empty() && self.address(&name) != before {
+                orders = self.fleet.on(&name, Event::PingTaken, now_ns);
+            }
+            self.obey(orders);
         }
     }
 
@@ -194,7 +254,17 @@ impl Supervisor {
     }
 
     fn reap(&mut self) {
-        for (name, exit) in self.processes.reap() {
+        for Ended { service: name, mut exit, behind, left } in self.processes.reap() {
+            let state = self.fleet.get(&name).map(|member| member.machine.state());
+            match behind {
+                Some(pid) if exit == Exit::Code(0) && state == Some(State::Starting) => {
+                    exit = Exit::ForkedAway(pid);
+                }
+                _ if left.is_empty() => {}
+                _ => say(&format!(
+                    "{name}: SIGKILL for its processes {left:?}, which had left its process group"
+                )),
+            }
             let orders = self.fleet.on(&name, Event::Exited(exit), monotonic_ns());
             self.obey(orders);
         }
@@ -255,7 +325,8 @@ impl Supervisor {
                 // One message failed, the next one may not.
                 Err(ReceiveError::Interrupted(_) | ReceiveError::Woken(_)) => {}
                 Err(error) => {
-                    say(&format!("a request is lost: {error}"));
+                    let uid = self.own.latest_peer().map_or(u32::MAX, |client| client.uid);
+                    say_for(uid, &format!("a request is lost: {error}"));
                     return Ok(());
                 }
             }
@@ -268,9 +339,10 @@ impl Supervisor {
             Err(error) => return Answer::Refused(format!("no request of this version: {error}")),
         };
         let is_list = matches!(request, Request::List);
-        let may_change = client.is_some_and(|it| it.uid == 0 || it.uid == m3ipc_sys::user_id());
-        if !is_list && !may_change {
-            return Answer::Refused("only root and the supervisor's user may do that".to_owned());
+        if !is_list && !client.is_some_and(may_change) {
+            let why = "only the supervisor's user and a process with CAP_KILL in its user and PID \
+                       namespace may do that";
+            return Answer::Refused(why.to_owned());
         }
         let now_ns = monotonic_ns();
         let (name, orders) = match request {
@@ -353,7 +425,7 @@ impl Supervisor {
         };
         for (name, spec, pid, _) in starting {
             if let Some(address) = node::endpoint_of(&spec.program, pid, &endpoints) {
-                self.processes.set_address(&name, address);
+                self.processes.set_address(&name, Some(address));
                 let orders = self.fleet.on(&name, Event::Bound, monotonic_ns());
                 self.obey(orders);
             }
@@ -365,6 +437,12 @@ impl Supervisor {
             let orders = self.fleet.on(&name, Event::Requested, monotonic_ns());
             self.obey(orders);
         }
+    }
+
+    /// Ends the reservations of services that have ended.
+    fn release_names(&mut self) {
+        let Self { fleet, reserved, own, .. } = self;
+        reserved.retain(|name| fleet.get(name).is_some_and(Member::keeps_name), own);
     }
 
     fn check_pings(&mut self) {
@@ -412,6 +490,15 @@ impl Supervisor {
         // An interrupted wait is a wait that has ended.
         let _ = m3ipc_sys::wait_readable(&fds, limit_ns);
     }
+}
+
+/// Whether a client may start and end services.
+fn may_change(client: Identity) -> bool {
+    let own = m3ipc_sys::user_id();
+    let set = || m3ipc_sys::process_capabilities(client.pid, client.uid);
+    let has = |capability| set().is_ok_and(|set| set.has(capability));
+    let is_users = client.uid == own && (own != 0 || has(Capability::SameNamespaces));
+    is_users || has(Capability::Kill)
 }
 
 fn text_of(changes: &Changes) -> String {

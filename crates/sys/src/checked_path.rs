@@ -340,12 +340,26 @@ impl CheckedPath {
     /// # Errors
     /// As [`connect_within`](crate::connect_within).
     pub fn connect(&self, name: &str, limit: Duration) -> Result<OwnedFd, Errno> {
+        self.connect_by(name, |path| packet::connect_within(path, limit))
+    }
+
+    /// The same for a stream socket.
+    ///
+    /// # Errors
+    /// As [`connect_stream_within`](crate::connect_stream_within).
+    pub fn connect_stream(&self, name: &str, limit: Duration) -> Result<OwnedFd, Errno> {
+        self.connect_by(name, |path| crate::connect_stream_within(path, limit))
+    }
+
+    fn connect_by(
+        &self,
+        name: &str,
+        connect: impl Fn(&Path) -> Result<OwnedFd, Errno>,
+    ) -> Result<OwnedFd, Errno> {
         let through = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
-        match packet::connect_within(Path::new(&through), limit) {
+        match connect(Path::new(&through)) {
             // Without /proc, the path: no other user can change the way.
-            Err(Errno::NOENT) if self.has(name) => {
-                packet::connect_within(&self.path.join(name), limit)
-            }
+            Err(Errno::NOENT) if self.has(name) => connect(&self.path.join(name)),
             other => other,
         }
     }
@@ -398,7 +412,7 @@ fn others_may_write(stat: &Stat, is_trusted: impl FnOnce(u32) -> bool) -> bool {
 
 fn open_place(at: impl AsFd, name: impl AsRef<OsStr>) -> Result<(OwnedFd, Stat), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = openat(at, name.as_ref(), flags, Mode::empty())?;
+    let fd = crate::above_standard(openat(at, name.as_ref(), flags, Mode::empty())?)?;
     let stat = fstat(&fd)?;
     Ok((fd, stat))
 }

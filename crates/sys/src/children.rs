@@ -2,13 +2,20 @@
 //!
 //! A number names a child until this process has reaped it. So the calls that take a number are
 //! safe for a child that is not reaped yet.
+//!
+//! # Safety
+//! The kernel fills a local record.
 
+#![allow(unsafe_code)]
+
+use crate::errno::last_error;
 use crate::process::{ProcessExit, Signal};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, WaitId, WaitIdOptions, WaitOptions, WaitStatus, getpgid, getppid, kill_process_group,
-    set_child_subreaper, wait, waitid, waitpid,
+    set_child_subreaper, waitid, waitpid,
 };
+use std::time::{Duration, Instant};
 
 fn pid(number: i32) -> Result<Pid, Errno> {
     if number <= 1 { Err(Errno::SRCH) } else { Pid::from_raw(number).ok_or(Errno::SRCH) }
@@ -58,15 +65,71 @@ pub fn reap(number: i32) -> Result<ProcessExit, Errno> {
     Ok(exit_of(status))
 }
 
-/// Reaps any child that has ended; `None` if there is none.
+/// Any child that has ended and is not reaped; `None` if there is none.
 ///
 /// # Errors
-/// None but those of waitpid(2); a process without children is no error.
-pub fn reap_any() -> Result<Option<(i32, ProcessExit)>, Errno> {
-    match wait(WaitOptions::NOHANG) {
-        Ok(found) => Ok(found.map(|(pid, status)| (pid.as_raw_nonzero().get(), exit_of(status)))),
-        Err(Errno::CHILD) => Ok(None),
-        Err(errno) => Err(errno),
+/// None but those of waitid(2); a process without children is no error.
+pub fn ended_child() -> Result<Option<i32>, Errno> {
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    let mut found = core::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    // SAFETY: the kernel fills the live record, or leaves its zeros: no child has ended.
+    let failed = unsafe { libc::waitid(libc::P_ALL, 0, found.as_mut_ptr(), options) } != 0;
+    if failed {
+        return match last_error() {
+            Errno::CHILD => Ok(None),
+            errno => Err(errno),
+        };
+    }
+    // SAFETY: a record of zeros, or one of a child; the number is in both.
+    let number = unsafe { found.assume_init().si_pid() };
+    Ok((number > 0).then_some(number))
+}
+
+/// The children of this process that are not reaped.
+///
+/// # Source
+/// proc_pid_task(5), children
+#[must_use]
+pub fn children() -> Vec<i32> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    match lists.collect::<Result<Vec<String>, _>>() {
+        Ok(lists) => {
+            let numbers = lists.iter().flat_map(|list| list.split_ascii_whitespace());
+            numbers.filter_map(|number| number.parse().ok()).collect()
+        }
+        // The kernel was built without these files.
+        Err(_) => {
+            let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+            let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+            let own = crate::process_id();
+            numbers.filter(|number| crate::process::parent_of(*number) == Ok(own)).collect()
+        }
+    }
+}
+
+/// The variables of a child at its last execve(2), each ended by a zero byte. While the child is
+/// inside execve(2) they cannot be read, so they are asked again within the limit.
+///
+/// # Errors
+/// `SRCH` if the child has ended; `ACCESS`; `TIMEDOUT`.
+///
+/// # Source
+/// proc_pid_environ(5); proc_pid_stat(5), fields 50 and 51
+pub fn environment_of_child(child: i32, limit: Duration) -> Result<Vec<u8>, Errno> {
+    let begun = Instant::now();
+    loop {
+        let variables = crate::process::read_proc_bytes(&format!("/proc/{child}/environ"))?;
+        if !variables.is_empty() || crate::process::has_no_variables(child)? {
+            return Ok(variables);
+        }
+        if has_child_ended(child) != Ok(false) {
+            return Err(Errno::SRCH);
+        }
+        if begun.elapsed() >= limit {
+            return Err(Errno::TIMEDOUT);
+        }
+        std::thread::yield_now();
     }
 }
 
@@ -102,6 +165,31 @@ mod tests {
         assert_eq!(has_child_ended(number), Ok(true));
         assert_eq!(reap(number), Ok(ProcessExit::Signal(9)));
         assert_eq!(has_child_ended(number), Err(Errno::CHILD));
+    }
+
+    #[test]
+    fn the_environment_of_a_child_is_read_beside_its_execs() {
+        let limit = Duration::from_secs(60);
+        let started = |program: &str, words: &[&str], variables: &[(&str, &str)]| {
+            let mut command = std::process::Command::new(program);
+            command.args(words).env_clear().envs(variables.iter().copied()).process_group(0);
+            command.spawn().unwrap().id().cast_signed()
+        };
+        // It executes itself for ever.
+        let line = "exec /bin/sh -c \"$0\" \"$0\"";
+        let busy = started("/bin/sh", &["-c", line, line], &[("M3_TEST", "own")]);
+        for _ in 0..1_000 {
+            let variables = environment_of_child(busy, limit).unwrap();
+            assert!(variables.split(|byte| *byte == 0).any(|it| it == b"M3_TEST=own"));
+        }
+        let bare = started("/bin/sleep", &["1000"], &[]);
+        assert_eq!(environment_of_child(bare, limit), Ok(Vec::new()));
+        for child in [busy, bare] {
+            signal_group(child, Signal::KILL).unwrap();
+            while has_child_ended(child) == Ok(false) {}
+            assert_eq!(environment_of_child(child, limit), Err(Errno::SRCH));
+            assert_eq!(reap(child), Ok(ProcessExit::Signal(9)));
+        }
     }
 
     #[test]

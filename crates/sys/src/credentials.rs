@@ -4,6 +4,7 @@
 //! `getsockopt` writes into live locals and gets their exact length.
 #![allow(unsafe_code)]
 
+use crate::descriptors::above_standard;
 use crate::errno::last_error;
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
@@ -116,7 +117,7 @@ pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
     };
     if result == 0 && fd >= 0 {
         // SAFETY: the kernel has just made this descriptor for the caller, its only owner.
-        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        return above_standard(unsafe { OwnedFd::from_raw_fd(fd) });
     }
     crate::open_process(peer_identity(socket)?.pid)
 }

@@ -4,6 +4,7 @@
 //! only the owner can drain the doorbell, a full doorbell still wakes its owner, and ringing never
 //! blocks.
 
+use crate::descriptors::above_standard;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
@@ -14,7 +15,7 @@ use std::path::Path;
 
 fn datagram_socket() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
+    above_standard(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)
 }
 
 /// The receiver of a doorbell. Only its owner has it.

@@ -34,7 +34,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::sync::mpsc;
 
-const PAGE_BYTES: usize = 4096;
+/// The size of the memory with a mark, in bytes: one page, or less where pages are larger.
+const MEMORY_BYTES: usize = 4096;
 /// The pages of a row. The kernel walks at most 2,048 entries of a list.
 const SLOTS: usize = 256;
 /// The number of rows. Further pages get no mark.
@@ -44,7 +45,7 @@ const ROWS_MAX: usize = 8;
 const NODE_BYTES: usize = 16;
 const STACK_BYTES: usize = 32 * 1024;
 
-const _: () = assert!(ROWS_MAX * NODE_BYTES <= PAGE_BYTES && SLOTS <= 2048);
+const _: () = assert!(ROWS_MAX * NODE_BYTES <= MEMORY_BYTES && SLOTS <= 2048);
 
 /// `struct robust_list_head` of the kernel.
 #[derive(Debug)]
@@ -68,6 +69,8 @@ unsafe impl Send for Range {}
 #[derive(Debug)]
 pub struct EndMarks {
     word_offset: usize,
+    /// The distance between two slots: a page of the system, in bytes.
+    page_bytes: usize,
     nodes: Option<Range>,
     rows: Vec<Row>,
     free: Vec<EndMark>,
@@ -79,6 +82,7 @@ pub struct EndMarks {
 #[derive(Debug)]
 struct Row {
     pages: Range,
+    page_bytes: usize,
     head: &'static ListHead,
     thread: u32,
     /// Slots that are in the list; none leaves it.
@@ -99,9 +103,15 @@ impl EndMarks {
     /// # Errors
     /// `INVAL` if the word does not lie in a page, aligned.
     pub fn new(word_offset: usize) -> Result<Self, Errno> {
-        let inside = word_offset < PAGE_BYTES && word_offset.is_multiple_of(size_of::<u32>());
+        let page_bytes = usize::try_from(crate::page_bytes()).map_err(|_| Errno::INVAL)?;
+        Self::with_pages(word_offset, page_bytes)
+    }
+
+    /// The same on a system with pages of this size.
+    fn with_pages(word_offset: usize, page_bytes: usize) -> Result<Self, Errno> {
+        let inside = word_offset < MEMORY_BYTES && word_offset.is_multiple_of(size_of::<u32>());
         let (rows, free) = (Vec::new(), Vec::new());
-        let marks = Self { word_offset, nodes: None, rows, free, is_refused: false };
+        let marks = Self { word_offset, page_bytes, nodes: None, rows, free, is_refused: false };
         if inside { Ok(marks) } else { Err(Errno::INVAL) }
     }
 
@@ -116,10 +126,10 @@ impl EndMarks {
     /// Maps this page, and sets its word to the one that the kernel marks.
     ///
     /// # Errors
-    /// `PERM` if the size of the memory is not sealed; `INVAL` if it is not one page; `NOSPC` if
+    /// `PERM` if the size of the memory is not sealed; `INVAL` if it is not 4,096 bytes; `NOSPC` if
     /// the rows are full; `NOMEM`; `AGAIN` if no thread can be started.
     pub fn add(&mut self, memory: impl AsFd) -> Result<EndMark, Errno> {
-        if crate::memory_bytes(&memory)? != PAGE_BYTES as u64 {
+        if crate::memory_bytes(&memory)? != MEMORY_BYTES as u64 {
             return Err(Errno::INVAL);
         }
         let mark = self.take_slot()?;
@@ -165,9 +175,11 @@ impl EndMarks {
         }
         let nodes = match self.nodes {
             Some(nodes) => nodes,
-            None => *self.nodes.insert(reserve(ProtFlags::READ | ProtFlags::WRITE)?),
+            None => {
+                *self.nodes.insert(reserve(self.page_bytes, ProtFlags::READ | ProtFlags::WRITE)?)
+            }
         };
-        let row = Row::start(nodes, number, self.word_offset);
+        let row = Row::start(nodes, number, self.word_offset, self.page_bytes);
         self.is_refused = row.is_err();
         self.rows.push(row?);
         Ok(())
@@ -175,8 +187,13 @@ impl EndMarks {
 }
 
 impl Row {
-    fn start(nodes: Range, number: usize, word_offset: usize) -> Result<Self, Errno> {
-        let pages = reserve(ProtFlags::READ)?;
+    fn start(
+        nodes: Range,
+        number: usize,
+        word_offset: usize,
+        page_bytes: usize,
+    ) -> Result<Self, Errno> {
+        let pages = reserve(page_bytes, ProtFlags::READ)?;
         let first = pages.0.addr().get().wrapping_add(word_offset);
         let offset = first.wrapping_sub(node_address(nodes, number, 0));
         let head = ListHead { next: AtomicUsize::new(0), offset, pending: 0 };
@@ -196,13 +213,13 @@ impl Row {
         let builder = std::thread::Builder::new().name("end-marks".into()).stack_size(STACK_BYTES);
         builder.spawn(run).map_err(|_| Errno::AGAIN)?;
         let thread = is_registered.recv().unwrap_or(Err(Errno::NOSYS))?;
-        Ok(Self { pages, head, thread: thread & LIVENESS_OWNER_MASK, linked: 0 })
+        Ok(Self { pages, page_bytes, head, thread: thread & LIVENESS_OWNER_MASK, linked: 0 })
     }
 
     /// Links the next slot. The walk of the kernel may run at any time and finds a whole list.
     fn link_next(&mut self, nodes: Range, number: usize) -> usize {
         let slot = self.linked;
-        let address = node_address(nodes, number, slot);
+        let address = node_address(nodes, number, slot * self.page_bytes);
         let node = core::ptr::with_exposed_provenance_mut::<usize>(address);
         // SAFETY: the node lies inside `nodes`, which is writable, aligned and never unmapped.
         let node = unsafe { AtomicUsize::from_ptr(node) };
@@ -213,7 +230,7 @@ impl Row {
     }
 
     fn page(&self, slot: usize) -> *mut u8 {
-        self.pages.0.as_ptr().wrapping_add(slot % SLOTS * PAGE_BYTES)
+        self.pages.0.as_ptr().wrapping_add(slot % SLOTS * self.page_bytes)
     }
 
     fn word(&self, slot: usize, word_offset: usize) -> &AtomicU32 {
@@ -227,27 +244,28 @@ impl Row {
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the page of this slot is our own reservation, to which no reference exists.
-        unsafe { mmap(self.page(slot).cast(), PAGE_BYTES, protection, flags, memory, 0) }.map(drop)
+        unsafe { mmap(self.page(slot).cast(), MEMORY_BYTES, protection, flags, memory, 0) }
+            .map(drop)
     }
 
     fn unmap(&self, slot: usize) -> Result<(), Errno> {
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         // SAFETY: as for `map`.
-        unsafe { mmap_anonymous(self.page(slot).cast(), PAGE_BYTES, ProtFlags::READ, flags) }
+        unsafe { mmap_anonymous(self.page(slot).cast(), MEMORY_BYTES, ProtFlags::READ, flags) }
             .map(drop)
     }
 }
 
-fn node_address(nodes: Range, row: usize, slot: usize) -> usize {
-    nodes.0.as_ptr().expose_provenance() + slot * PAGE_BYTES + row * NODE_BYTES
+fn node_address(nodes: Range, row: usize, slot_offset: usize) -> usize {
+    nodes.0.as_ptr().expose_provenance() + slot_offset + row * NODE_BYTES
 }
 
 /// Reserves the range of a row's pages, or of the nodes.
-fn reserve(protection: ProtFlags) -> Result<Range, Errno> {
+fn reserve(page_bytes: usize, protection: ProtFlags) -> Result<Range, Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
     let start =
-        unsafe { mmap_anonymous(core::ptr::null_mut(), SLOTS * PAGE_BYTES, protection, flags)? };
+        unsafe { mmap_anonymous(core::ptr::null_mut(), SLOTS * page_bytes, protection, flags)? };
     NonNull::new(start.cast()).map(Range).ok_or(Errno::NOMEM)
 }
 

@@ -1,5 +1,6 @@
 //! An event descriptor: any thread of the process can make it readable.
 
+use crate::descriptors::above_standard;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ impl EventFd {
     /// # Errors
     /// `MFILE`, `NFILE`, `NOMEM`.
     pub fn new() -> Result<Self, Errno> {
-        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Self)
+        above_standard(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?).map(Self)
     }
 
     /// Makes it readable.

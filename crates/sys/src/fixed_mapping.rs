@@ -2,9 +2,11 @@
 //!
 //! # Safety
 //! A [`FixedMapping`] replaces no other mapping: the kernel refuses an address in use. Its pointer
-//! is valid for its length until drop, because the size of the memory is sealed.
+//! is valid for its mapped pieces until drop, because the size of the memory is sealed. Other
+//! mappings of the process may lie between the pieces: no call touches those.
 #![allow(unsafe_code)]
 
+use crate::ForkGuard;
 use crate::memfd::{memory_bytes, memory_id};
 use core::ptr::NonNull;
 use rustix::fd::AsFd;
@@ -12,6 +14,22 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
 use std::os::fd::AsRawFd;
+use std::sync::{Mutex, PoisonError};
+
+/// The size of a page of this system in bytes: 4,096, or more on some machines with ARM cores.
+///
+/// # Source
+/// sysconf(3), `_SC_PAGESIZE`
+#[must_use]
+pub fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// The bytes of memory that `bytes` bytes take, in whole pages of `page_bytes`.
+#[must_use]
+pub fn whole_pages(bytes: u64, page_bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(page_bytes).unwrap_or(u64::MAX)
+}
 
 /// The access that this process has to a part of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +57,9 @@ impl Access {
 pub struct FixedMapping {
     start: NonNull<u8>,
     bytes: usize,
+    guard: ForkGuard,
+    /// The mapped pieces: offset and length of each.
+    pieces: Mutex<Vec<(usize, usize)>>,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread.
@@ -58,14 +79,47 @@ impl FixedMapping {
         bytes: usize,
         writable: bool,
     ) -> Result<Self, Errno> {
+        let mapping = Self::unmapped(&memory, address, bytes)?;
+        mapping.map_piece(memory, 0, bytes, writable)?;
+        Ok(mapping)
+    }
+
+    /// Maps nothing yet: see [`map_piece`](Self::map_piece).
+    ///
+    /// # Errors
+    /// `PERM` if the size is not sealed; `INVAL` if the memory has another size.
+    pub fn unmapped(memory: impl AsFd, address: u64, bytes: usize) -> Result<Self, Errno> {
         if memory_bytes(&memory)? != bytes as u64 || bytes == 0 {
             return Err(Errno::INVAL);
         }
         let at = usize::try_from(address).map_err(|_| Errno::INVAL)?;
         let start =
             NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(at)).ok_or(Errno::INVAL)?;
-        map_at(&memory, start, bytes, writable, MapFlags::FIXED_NOREPLACE)?;
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes, guard: ForkGuard::new()?, pieces: Mutex::default() })
+    }
+
+    /// Whether this process made the mapping. A child by fork has none.
+    #[must_use]
+    #[inline]
+    pub fn is_original(&self) -> bool {
+        self.guard.is_original()
+    }
+
+    /// Maps a piece of whole pages of the memory that the mapping was made with.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn map_piece(
+        &self,
+        memory: impl AsFd,
+        offset: usize,
+        bytes: usize,
+        writable: bool,
+    ) -> Result<(), Errno> {
+        let start = NonNull::new(self.part(offset, bytes)?.cast::<u8>()).ok_or(Errno::INVAL)?;
+        map_at(&memory, start, (offset, bytes), writable, MapFlags::FIXED_NOREPLACE)?;
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner).push((offset, bytes));
+        Ok(())
     }
 
     /// The first byte.
@@ -126,7 +180,8 @@ impl FixedMapping {
     /// longer counts this mapping as writable.
     ///
     /// # Errors
-    /// Those of open(2) and mmap(2). The mapping then stays unchanged.
+    /// `INVAL` unless all of the memory is mapped; those of open(2) and mmap(2). The mapping then
+    /// stays unchanged.
     pub fn renounce_writing(&self, memory: impl AsFd) -> Result<(), Errno> {
         let path = format!("/proc/self/fd/{}", memory.as_fd().as_raw_fd());
         let reader = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -134,14 +189,18 @@ impl FixedMapping {
         {
             return Err(Errno::INVAL);
         }
-        map_at(&reader, self.start, self.bytes, false, MapFlags::FIXED)
+        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        if pieces.iter().map(|(_, bytes)| bytes).sum::<usize>() != self.bytes {
+            return Err(Errno::INVAL);
+        }
+        map_at(&reader, self.start, (0, self.bytes), false, MapFlags::FIXED)
     }
 }
 
 fn map_at(
     memory: impl AsFd,
     start: NonNull<u8>,
-    bytes: usize,
+    (offset, bytes): (usize, usize),
     writable: bool,
     placement: MapFlags,
 ) -> Result<(), Errno> {
@@ -150,7 +209,8 @@ fn map_at(
     let flags = MapFlags::SHARED | MapFlags::NORESERVE | placement;
     // SAFETY: with FIXED_NOREPLACE the kernel replaces nothing. With FIXED it replaces our own
     // mapping by one of the same memory and length (checked in `renounce_writing`).
-    let got = unsafe { mmap(start.as_ptr().cast(), bytes, protection, flags, memory, 0)? };
+    let got =
+        unsafe { mmap(start.as_ptr().cast(), bytes, protection, flags, memory, offset as u64)? };
     if got != start.as_ptr().cast() {
         // Linux before 4.17 treats the address as a hint.
         // SAFETY: the mapping was just made, and no other code knows it.
@@ -163,7 +223,14 @@ fn map_at(
 
 impl Drop for FixedMapping {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping and unmaps it once.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        // A child by fork has no such mapping, and other memory may lie there.
+        if !self.is_original() {
+            return;
+        }
+        let pieces = self.pieces.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (offset, bytes) in pieces.drain(..) {
+            // SAFETY: this value owns the piece and unmaps it once.
+            let _ = unsafe { munmap(self.start.as_ptr().wrapping_add(offset).cast(), bytes) };
+        }
     }
 }

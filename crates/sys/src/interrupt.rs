@@ -1,4 +1,4 @@
-//! The signals that ask a program to end, as a descriptor.
+//! The signals that ask a program to end, or to read its files again, as a descriptor.
 //!
 //! # Safety
 //! The signal sets are locals, and sigemptyset fills them before their first use.
@@ -14,13 +14,26 @@ use rustix::io::Errno;
 /// # Errors
 /// Those of pthread_sigmask(3) and signalfd(2).
 pub fn interrupt_signals() -> Result<OwnedFd, Errno> {
+    descriptor_of([libc::SIGINT, libc::SIGTERM])
+}
+
+/// The same for SIGHUP, which asks a service to read its files again.
+///
+/// # Errors
+/// As [`interrupt_signals`].
+pub fn hangup_signal() -> Result<OwnedFd, Errno> {
+    descriptor_of([libc::SIGHUP])
+}
+
+fn descriptor_of<const COUNT: usize>(signals: [i32; COUNT]) -> Result<OwnedFd, Errno> {
     // SAFETY: a set consists of integers, for which zeros are valid.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: `set` is a live local; both signals exist.
+    // SAFETY: `set` is a live local; both callers name signals that exist.
     unsafe {
         libc::sigemptyset(&raw mut set);
-        libc::sigaddset(&raw mut set, libc::SIGINT);
-        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        for signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
     }
     // SAFETY: the call reads the live `set`; the null pointer asks for no former set.
     let failed =
@@ -34,5 +47,5 @@ pub fn interrupt_signals() -> Result<OwnedFd, Errno> {
         return Err(last_error());
     }
     // SAFETY: the kernel has just made this descriptor; the caller is its only owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    crate::above_standard(unsafe { OwnedFd::from_raw_fd(fd) })
 }

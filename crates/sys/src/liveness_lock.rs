@@ -12,11 +12,11 @@
 //! the mapping nor the list.
 #![allow(unsafe_code)]
 
-use crate::{ForkGuard, Mapping};
+use crate::{ForkGuard, Mapping, PerProcess};
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Size of a liveness lock in its page, in bytes.
 pub const LIVENESS_LOCK_BYTES: usize = 64;
@@ -29,10 +29,8 @@ pub const LIVENESS_OWNER_MASK: u32 = 0x3fff_ffff;
 
 const _: () = assert!(size_of::<libc::pthread_mutex_t>() <= LIVENESS_LOCK_BYTES);
 
-/// How often a thread tries to lock the list below.
-const ORPHAN_TRIES: u32 = 10_000;
 /// Liveness locks that another thread than their owner dropped.
-static ORPHANED: Mutex<Vec<Locked>> = Mutex::new(Vec::new());
+static ORPHANED: PerProcess<Mutex<Vec<Locked>>> = PerProcess::new();
 
 /// A liveness lock of the thread that took it.
 #[derive(Debug)]
@@ -103,9 +101,7 @@ impl Locked {
     /// Unlocks it, or returns it if only its owner thread may unlock it.
     fn unlock(self) -> Option<Self> {
         if !self.guard.is_original() {
-            // The lock is the parent's. Another mapping may have the address in this child.
-            core::mem::forget(self.page);
-            return None;
+            return None; // the lock is the parent's
         }
         if self.thread == crate::thread_id() {
             // SAFETY: this thread locked the mutex, and `self` keeps it mapped.
@@ -117,24 +113,15 @@ impl Locked {
     }
 }
 
-/// Keeps a liveness lock for its owner thread. The list may stay locked for ever in a forked child,
-/// if a thread of the parent had it at the fork. The page then stays mapped as long as the process:
-/// the owner's list leads through it.
+/// Keeps a liveness lock for its owner thread, whose list leads through its page.
 fn keep_orphaned(locked: Locked) {
-    for _ in 0..ORPHAN_TRIES {
-        match ORPHANED.try_lock() {
-            Ok(mut list) => return list.push(locked),
-            Err(TryLockError::Poisoned(list)) => return list.into_inner().push(locked),
-            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-        }
-    }
-    core::mem::forget(locked);
+    ORPHANED.get().lock().unwrap_or_else(PoisonError::into_inner).push(locked);
 }
 
 /// Lets go of what others have left for this thread, and of what ended threads have left.
 fn release_orphaned() {
-    // If the list is locked (perhaps for ever, in a forked child), a later call frees the locks.
-    if let Ok(mut list) = ORPHANED.try_lock() {
+    // If another thread has the list, a later call frees the locks.
+    if let Ok(mut list) = ORPHANED.get().try_lock() {
         let all = std::mem::take(&mut *list);
         list.extend(all.into_iter().filter_map(Locked::unlock));
     }

@@ -6,6 +6,7 @@
 //! code forms no reference to them except to an atomic.
 #![allow(unsafe_code)]
 
+use crate::ForkGuard;
 use core::ptr::NonNull;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -19,6 +20,7 @@ pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
     writable: bool,
+    guard: ForkGuard,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread. The type gives a raw pointer only.
@@ -56,11 +58,11 @@ impl Mapping {
         }
         let protection =
             if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        let flags = MapFlags::SHARED | population;
+        let (flags, guard) = (MapFlags::SHARED | population, ForkGuard::new()?);
         // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, flags, memory, 0)? };
         let mapping =
-            Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes, writable };
+            Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes, writable, guard };
         // SAFETY: the range is exactly the new mapping.
         unsafe { madvise(start, bytes, Advice::LinuxDontFork)? };
         Ok(mapping)
@@ -70,7 +72,8 @@ impl Mapping {
     #[cfg(miri)]
     fn map(memory: impl AsFd, bytes: usize, writable: bool, _: MapFlags) -> Result<Self, Errno> {
         let (start, length) = crate::miri_memory::find(memory)?;
-        if length == bytes { Ok(Self { start, bytes, writable }) } else { Err(Errno::INVAL) }
+        let guard = ForkGuard::new()?;
+        if length == bytes { Ok(Self { start, bytes, writable, guard }) } else { Err(Errno::INVAL) }
     }
 
     /// The first byte.
@@ -97,7 +100,10 @@ impl Mapping {
 #[cfg(not(miri))]
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping and unmaps it once.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        // A child by fork has no such mapping, and other memory may lie there.
+        if self.guard.is_original() {
+            // SAFETY: this value owns the mapping and unmaps it once.
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
     }
 }

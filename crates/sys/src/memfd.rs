@@ -1,5 +1,7 @@
 //! Memory without a name. It ends with its last mapping, whichever process was killed.
 
+#[cfg(not(miri))]
+use crate::descriptors::above_standard;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     FallocateFlags, SealFlags, SeekFrom, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, seek,
@@ -11,11 +13,12 @@ use rustix::io::Errno;
 #[cfg(not(miri))]
 fn create_empty(name: &str, flags: MemfdFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+    let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
         // Linux before 6.3 does not know the flag.
         Err(Errno::INVAL) => memfd_create(name, flags),
         other => other,
-    }
+    };
+    above_standard(made?)
 }
 
 /// Creates memory of `bytes` bytes with all its pages, and adds seals. The reservation of the pages
@@ -74,13 +77,16 @@ pub fn create_memory(_name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
 /// [`seal_seals`] or [`seal_against_new_writers`].
 ///
 /// # Errors
-/// `MFILE`, `NFILE`, `NOMEM`; `NOSYS` if `huge` is set and the system has no huge pages.
+/// `MFILE`, `NFILE`, `NOMEM`; others if `huge` is set and the system has no huge pages of
+/// 2 MiB.
 ///
 /// # Source
 /// memfd_create(2)
 #[cfg(not(miri))]
 pub fn create_sparse(name: &str, bytes: u64, huge: bool) -> Result<OwnedFd, Errno> {
-    let flags = if huge { MemfdFlags::HUGETLB } else { MemfdFlags::empty() };
+    // The default size of huge pages differs from machine to machine.
+    let of_2_mib = MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    let flags = if huge { of_2_mib } else { MemfdFlags::empty() };
     let memory = create_empty(name, flags)?;
     ftruncate(&memory, bytes)?;
     seal_size(&memory)?;

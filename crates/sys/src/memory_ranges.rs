@@ -54,6 +54,39 @@ pub fn memory_ranges(pid: i32) -> Result<Vec<MemoryRange>, Errno> {
     Ok(ranges)
 }
 
+/// What occupies an address of this range in this process, for a person: the file of the mapping,
+/// or the tool that reserves whole ranges. `None` if nothing does, or if /proc is hidden.
+///
+/// # Source
+/// proc_pid_maps(5)
+#[must_use]
+pub fn occupant_of(range: core::ops::Range<u64>) -> Option<String> {
+    occupant_in(&read_to_string("/proc/self/maps").ok()?, range)
+}
+
+fn occupant_in(maps: &str, range: core::ops::Range<u64>) -> Option<String> {
+    const TOOLS: &[(&str, &str)] = &[
+        ("libtsan", "ThreadSanitizer"),
+        ("libasan", "AddressSanitizer"),
+        ("liblsan", "LeakSanitizer"),
+        ("/vgpreload_", "valgrind"),
+    ];
+    let none = HashMap::new();
+    let (line, found) = maps
+        .lines()
+        .filter_map(|line| Some((line, parse(line, &none, None)?)))
+        .find(|(_, found)| found.start < range.end && range.start < found.end)?;
+    let place = format!("{:#x} to {:#x}", found.start, found.end);
+    if let Some(path) = line.split_ascii_whitespace().nth(5) {
+        return Some(format!("{path} ({place})"));
+    }
+    let tool = TOOLS.iter().find(|(file, _)| maps.contains(file)).map(|(_, name)| *name);
+    // No program maps a terabyte, but sanitizers reserve their shadow.
+    let tool = tool.or_else(|| (found.end - found.start >= 1 << 40).then_some("a sanitizer"));
+    let owner = tool.map_or(String::new(), |name| format!(" of {name}"));
+    Some(format!("memory{owner} ({place})"))
+}
+
 /// A line of maps: `start-end perms offset dev inode path`.
 fn parse(
     line: &str,
@@ -122,6 +155,22 @@ mod tests {
                 ranges.iter().find(|range| range.start <= address && address < range.end).unwrap();
             assert!(range.never_blocks, "{range:x?}");
         }
+    }
+
+    #[test]
+    fn the_occupant_of_an_address_has_a_name() {
+        let maps = "55a0-55b0 r-xp 00000000 08:01 77   /usr/bin/x\n\
+                    10000-20000000000 ---p 00000000 00:00 0\n";
+        let occupant = |maps, at| occupant_in(maps, at..at + 1);
+        assert_eq!(occupant(maps, 0x55a5).unwrap(), "/usr/bin/x (0x55a0 to 0x55b0)");
+        let reserved = "memory of a sanitizer (0x10000 to 0x20000000000)";
+        assert_eq!(occupant(maps, 0x10000).unwrap(), reserved);
+        assert_eq!(occupant(maps, 0x55b0), None);
+        let maps = format!("{maps}7f00-7f10 r-xp 00000000 08:01 78 /usr/lib/libtsan.so.2\n");
+        assert!(occupant(&maps, 0x10000).unwrap().starts_with("memory of ThreadSanitizer"));
+        let own = 5_u8;
+        let at = (&raw const own).addr() as u64;
+        assert!(occupant_of(at..at + 1).is_some());
     }
 
     #[test]

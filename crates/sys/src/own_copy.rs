@@ -125,7 +125,9 @@ impl OwnCopy {
 }
 
 fn new_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
-    rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK)
+    use rustix::pipe::{PipeFlags, pipe_with};
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    Ok((crate::above_standard(reader)?, crate::above_standard(writer)?))
 }
 
 #[cfg(test)]

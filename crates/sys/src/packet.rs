@@ -7,6 +7,7 @@
 //! The function for the inherited descriptor takes it over once.
 #![allow(unsafe_code)]
 
+use crate::descriptors::above_standard;
 use core::mem::MaybeUninit;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, chmod};
@@ -56,7 +57,8 @@ pub struct Packet {
 }
 
 fn packet_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags | SocketFlags::CLOEXEC, None)
+    let flags = flags | SocketFlags::CLOEXEC;
+    above_standard(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
 /// Listens at `path`, non-blocking. The socket has these permission bits before anyone can connect.
@@ -104,7 +106,8 @@ pub fn inherited_listener() -> Option<OwnedFd> {
 /// # Errors
 /// `AGAIN` without a waiting connection; `MFILE`, `NFILE`.
 pub fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
-    let socket = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = above_standard(accept_with(listener, flags)?)?;
     pass_credentials(&socket)?;
     Ok(socket)
 }
@@ -207,7 +210,15 @@ pub fn receive_packet(
     };
     for part in control.drain() {
         match part {
-            RecvAncillaryMessage::ScmRights(fds) => packet.fds.extend(fds),
+            RecvAncillaryMessage::ScmRights(fds) => {
+                for fd in fds {
+                    match above_standard(fd) {
+                        Ok(fd) => packet.fds.push(fd),
+                        // As where the kernel finds no number for it.
+                        Err(_full) => packet.truncated = true,
+                    }
+                }
+            }
             RecvAncillaryMessage::ScmCredentials(cred) => {
                 packet.sender_pid = Some(cred.pid.as_raw_nonzero().get());
             }

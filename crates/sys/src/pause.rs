@@ -17,12 +17,12 @@ pub fn pause_point(_name: &str) {}
 
 #[cfg(all(feature = "pause-points", debug_assertions))]
 mod armed {
+    use crate::PerProcess;
     use rustix::process::{Signal, getpid, kill_process};
-    use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// The pause point, and the number of the pass.
-    static WANTED: OnceLock<Option<(String, u32)>> = OnceLock::new();
+    static WANTED: PerProcess<Option<(String, u32)>> = PerProcess::new();
     static PASSED: AtomicU32 = AtomicU32::new(0);
 
     fn wanted() -> Option<(String, u32)> {
@@ -35,7 +35,7 @@ mod armed {
 
     /// Stops the process if its environment asks for it.
     pub fn pause_point(name: &str) {
-        let Some((wanted, nth)) = WANTED.get_or_init(wanted) else { return };
+        let Some((wanted, nth)) = WANTED.get_or_make(wanted) else { return };
         if wanted == name && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth {
             let _ = kill_process(getpid(), Signal::STOP);
         }

@@ -1,5 +1,6 @@
 //! Waits for descriptors: epoll for many, poll for a few.
 
+use crate::descriptors::above_standard;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -63,7 +64,7 @@ impl Poll {
     /// # Errors
     /// `MFILE`, `NFILE`, `NOMEM`.
     pub fn new() -> Result<Self, Errno> {
-        Ok(Self { fd: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+        Ok(Self { fd: above_standard(epoll::create(epoll::CreateFlags::CLOEXEC)?)? })
     }
 
     /// Adds a descriptor under a token.

@@ -4,6 +4,7 @@
 //! The raw calls take integers only.
 #![allow(unsafe_code)]
 
+use crate::descriptors::above_standard;
 use crate::errno::last_error;
 use core::cell::Cell;
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
@@ -35,7 +36,7 @@ fn pid(number: i32) -> Result<Pid, Errno> {
 /// # Source
 /// pidfd_open(2)
 pub fn open_process(number: i32) -> Result<OwnedFd, Errno> {
-    pidfd_open(pid(number)?, PidfdFlags::empty())
+    above_standard(pidfd_open(pid(number)?, PidfdFlags::empty())?)
 }
 
 /// A descriptor of one thread. It becomes readable at its end.
@@ -48,7 +49,7 @@ pub fn open_thread(number: i32) -> Result<OwnedFd, Errno> {
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
     match i32::try_from(fd) {
         // SAFETY: the kernel has just made this descriptor; the caller is its only owner.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        Ok(fd) if fd >= 0 => above_standard(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(last_error()),
     }
 }
@@ -94,8 +95,6 @@ pub fn known_thread_id() -> i32 {
     id
 }
 
-/// A file of /proc about a process. `SRCH` means that the process is gone, or that /proc hides it.
-/// Every other error says nothing about the process.
 /// Reads a file that the kernel writes in one piece, with one read if that piece is short.
 fn read_whole(path: &str) -> std::io::Result<Vec<u8>> {
     let mut text = [0; STAT_BYTES];
@@ -103,16 +102,17 @@ fn read_whole(path: &str) -> std::io::Result<Vec<u8>> {
     if bytes < text.len() { Ok(text[..bytes].to_vec()) } else { std::fs::read(path) }
 }
 
-fn read_proc(path: &str) -> Result<String, Errno> {
-    match read_whole(path) {
-        // A process may give itself any name; the name is part of the text.
-        Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
-        Err(cause) => Err(match Errno::from_io_error(&cause) {
-            Some(Errno::NOENT | Errno::SRCH) => Errno::SRCH,
-            Some(other) => other,
-            None => Errno::IO,
-        }),
-    }
+pub(crate) fn read_proc(path: &str) -> Result<String, Errno> {
+    // A process may give itself any name; the name is part of the text.
+    Ok(String::from_utf8_lossy(&read_proc_bytes(path)?).into_owned())
+}
+
+pub(crate) fn read_proc_bytes(path: &str) -> Result<Vec<u8>, Errno> {
+    read_whole(path).map_err(|cause| match Errno::from_io_error(&cause) {
+        Some(Errno::NOENT | Errno::SRCH) => Errno::SRCH,
+        Some(other) => other,
+        None => Errno::IO,
+    })
 }
 
 /// The fields of a `stat` file from the third on; field 3 has index 0.
@@ -137,6 +137,20 @@ fn field<T: std::str::FromStr>(fields: &[&str], index: usize) -> Result<T, Errno
 /// proc_pid_stat(5), field 22
 pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
     field(&stat_fields(&read_proc(&format!("/proc/{number}/stat"))?)?, 19)
+}
+
+/// The number of the parent of a process.
+pub(crate) fn parent_of(number: i32) -> Result<i32, Errno> {
+    field(&stat_fields(&read_proc(&format!("/proc/{number}/stat"))?)?, 1)
+}
+
+/// Whether a process was executed without any variable. Both fields are 0 inside execve(2), for a
+/// process that has ended, and where this process may not see them.
+pub(crate) fn has_no_variables(number: i32) -> Result<bool, Errno> {
+    let stat = read_proc(&format!("/proc/{number}/stat"))?;
+    let fields = stat_fields(&stat)?;
+    let (begin, end) = (field::<u64>(&fields, 47)?, field::<u64>(&fields, 48)?);
+    Ok(begin == end && end != 0)
 }
 
 /// The flag of a thread that has begun to end.
@@ -292,7 +306,10 @@ pub fn process_of_thread(thread: i32) -> Result<i32, Errno> {
     Ok(status_numbers::<1>(&status, "Tgid:")?[0].cast_signed())
 }
 
-fn status_numbers<const COUNT: usize>(status: &str, name: &str) -> Result<[u32; COUNT], Errno> {
+pub(crate) fn status_numbers<const COUNT: usize>(
+    status: &str,
+    name: &str,
+) -> Result<[u32; COUNT], Errno> {
     // The name of the process comes first, and has no line break.
     let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or(Errno::IO)?;
     let mut words = line.split_ascii_whitespace();

@@ -4,6 +4,7 @@
 //! The signal sets are locals, and sigemptyset fills them before their first use.
 #![allow(unsafe_code)]
 
+use crate::descriptors::above_standard;
 use crate::errno::last_error;
 use crate::process::Signal;
 use core::ptr::null_mut;
@@ -23,7 +24,7 @@ pub struct SignalSet(OwnedFd);
 impl SignalSet {
     /// Blocks these signals, and makes the descriptor. Call it before the program starts threads,
     /// because threads inherit the mask. A program that this one executes inherits it too: see
-    /// [`unblock_signals`].
+    /// [`prepare_exec`](crate::prepare_exec).
     ///
     /// # Errors
     /// Those of pthread_sigmask(3) and signalfd(2).
@@ -41,7 +42,7 @@ impl SignalSet {
             return Err(last_error());
         }
         // SAFETY: the kernel has just made this descriptor; the caller is its only owner.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        above_standard(unsafe { OwnedFd::from_raw_fd(fd) }).map(Self)
     }
 
     /// The number of a signal that has arrived; `None` if there is none.
@@ -65,14 +66,6 @@ impl AsFd for SignalSet {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// Lets all signals through, for a program that this process executes next.
-///
-/// # Errors
-/// Those of pthread_sigmask(3).
-pub fn unblock_signals() -> Result<(), Errno> {
-    set_mask(libc::SIG_SETMASK, &empty_set())
 }
 
 fn empty_set() -> libc::sigset_t {
@@ -105,7 +98,7 @@ mod tests {
             unsafe { libc::raise(libc::SIGWINCH) };
             assert_eq!(set.take(), Ok(Some(libc::SIGWINCH)));
             assert_eq!(set.take(), Ok(None));
-            unblock_signals().unwrap();
+            set_mask(libc::SIG_SETMASK, &empty_set()).unwrap();
         })
         .join()
         .unwrap();

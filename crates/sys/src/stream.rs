@@ -4,6 +4,7 @@
 //! descriptors. The functions for receiving never take descriptors.
 
 use crate::credentials::refuse_descriptors;
+use crate::descriptors::above_standard;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -13,7 +14,7 @@ use rustix::net::{
     socketpair, sockopt,
 };
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The direction of a connection that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,7 @@ pub enum Direction {
 pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (one, other) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (one, other) = (above_standard(one)?, above_standard(other)?);
     refuse_descriptors(&one);
     refuse_descriptors(&other);
     Ok((one, other))
@@ -51,12 +53,37 @@ pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 /// unix(7); socket(7), `SO_SNDTIMEO`
 pub fn connect_stream_within(path: &Path, limit: Duration) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let socket =
+        above_standard(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)?;
     // A limit of 0 would be none.
     let limit = limit.max(Duration::from_millis(1));
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(limit))?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
+}
+
+/// All bytes up to the end of the other side, which all come within this time limit.
+///
+/// # Errors
+/// `AGAIN` if the limit passed; `MSGSIZE` if there are more than `max_bytes`; those of a receive.
+pub fn read_within(socket: impl AsFd, max_bytes: usize, limit: Duration) -> Result<Vec<u8>, Errno> {
+    let end = Instant::now() + limit;
+    let mut bytes = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        if left_ns == 0 || !crate::wait_readable(&[socket.as_fd()], left_ns)? {
+            return Err(Errno::AGAIN);
+        }
+        match receive_bytes(&socket, &mut part, ReceiveFlags::default()) {
+            Ok(0) => return Ok(bytes),
+            Ok(taken) if bytes.len() + taken > max_bytes => return Err(Errno::MSGSIZE),
+            Ok(taken) => bytes.extend_from_slice(&part[..taken]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
 }
 
 /// Both ends of a connection for packets with descriptors. The first end does not block, and
@@ -67,6 +94,7 @@ pub fn connect_stream_within(path: &Path, limit: Duration) -> Result<OwnedFd, Er
 pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (one, other) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let (one, other) = (above_standard(one)?, above_standard(other)?);
     refuse_descriptors(&one);
     rustix::io::ioctl_fionbio(&one, true)?;
     Ok((one, other))
@@ -141,7 +169,8 @@ pub fn shut_down(socket: impl AsFd, direction: Direction) -> Result<(), Errno> {
 }
 
 fn datagram_socket() -> Result<OwnedFd, Errno> {
-    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = above_standard(socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?)?;
     refuse_descriptors(&socket);
     Ok(socket)
 }

@@ -3,7 +3,7 @@
 //! A user namespace shows every user that it does not map as the overflow user (65534). Two files
 //! of that owner may belong to two users, so that number names nobody there.
 
-use std::sync::OnceLock;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The overflow user where the system does not say.
 const OVERFLOW_USER: u32 = 65_534;
@@ -64,12 +64,17 @@ impl UserNames {
 
 /// The number of unmapped users. Root of the machine alone can change it.
 fn overflow_user() -> u32 {
-    static NUMBER: OnceLock<u32> = OnceLock::new();
-    let read = || std::fs::read_to_string(UserNames::OVERFLOW).ok()?.trim().parse().ok();
-    match NUMBER.get().copied().or_else(read) {
-        Some(number) => *NUMBER.get_or_init(|| number),
-        None => OVERFLOW_USER,
+    /// The number; `u64::MAX` before it is read.
+    static NUMBER: AtomicU64 = AtomicU64::new(u64::MAX);
+    if let Ok(known) = u32::try_from(NUMBER.load(Ordering::Relaxed)) {
+        return known;
     }
+    let text = std::fs::read_to_string(UserNames::OVERFLOW);
+    let Some(read) = text.ok().and_then(|text| text.trim().parse().ok()) else {
+        return OVERFLOW_USER;
+    };
+    NUMBER.store(u64::from(read), Ordering::Relaxed);
+    read
 }
 
 /// Whether the map of this process's namespace has all users. Without /proc it has not.

@@ -25,6 +25,9 @@ pub struct AreaParams {
     pub owner_writes: bool,
     /// Whether it consists of huge pages (hugetlb).
     pub huge: bool,
+    /// Whether its addresses are of the range that sanitizers and valgrind leave free, if that has
+    /// room.
+    pub low: bool,
 }
 
 /// The present state of an area.
@@ -160,6 +163,8 @@ pub enum AreaEvent {
         area: u32,
         /// Its index.
         index: u16,
+        /// Whether its endpoint has ended.
+        died: bool,
     },
     /// A member has an extent.
     Extent {

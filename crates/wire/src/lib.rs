@@ -49,7 +49,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 12 | [`OtherSlots`], [`NodesRequest::Place`], [`AwaitedEvent::Place`] |
 /// | 13 | [`Request::Move`], [`SlotPlace::Moved`], [`DaemonEvent::Moved`] |
 /// | 14 | additional endpoints in [`AwaitedEvent::Place`] |
-pub const VERSION: u32 = 14;
+/// | 15 | [`Request::NameReserve`], the key of [`Request::NameAttach`], `low` of a new area |
+pub const VERSION: u32 = 15;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

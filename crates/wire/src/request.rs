@@ -116,7 +116,20 @@ pub enum Request {
     /// Ends the wait with this ticket. Reply: `Done`.
     Forget(u64),
     /// Takes a name. Reply: `Done`.
-    NameAttach(String),
+    NameAttach {
+        /// The name.
+        name: String,
+        /// The key of a reserved name.
+        key: Option<u64>,
+    },
+    /// Reserves a name for processes with this key, until the caller's endpoint ends; without a
+    /// key the reservation ends now. Only for the VM's owner. Reply: `Done`.
+    NameReserve {
+        /// The name.
+        name: String,
+        /// The key.
+        key: Option<u64>,
+    },
     /// The endpoint of this name. Reply: `Number`.
     NameLocate(String),
     /// Ends another endpoint's receive(ANY). Reply: `Done`, or the code.

@@ -151,7 +151,7 @@ fn a_member_that_does_not_read_does_not_fill_the_daemon() {
     let _ground = first.bind(vm.id(), None).unwrap();
     for number in 0..60 {
         let name = format!("{number:063}");
-        assert_eq!(first.request(&Request::NameAttach(name)).unwrap().0, Reply::Done);
+        assert_eq!(first.request(&Request::NameAttach { name, key: None }).unwrap().0, Reply::Done);
     }
     let before = resident_kb();
     let flood = RawMember::greeted(fixture.directory()).unwrap();

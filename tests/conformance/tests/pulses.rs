@@ -186,7 +186,7 @@ fn a_flood_of_pulses_lets_messages_through_and_loses_none() {
 }
 
 #[test]
-fn a_pulse_is_no_answer_and_ends_with_its_sender() {
+fn a_pulse_is_no_answer_and_outlives_its_sender() {
     watchdog(60);
     let fixture = NodeFixture::new("ends");
     let vm = fixture.vm("ends");
@@ -202,9 +202,21 @@ fn a_pulse_is_no_answer_and_ends_with_its_sender() {
     server.pulse(from, pulse(5)).unwrap();
     server.reply(from, &Message::new(2)).unwrap();
     let mut client = thread.join().unwrap();
-    client.pulse(to, pulse(6)).unwrap();
+    client.notify(to).unwrap();
+    (0..16).for_each(|value| client.pulse(to, pulse(value)).unwrap());
+    server.watch(from).unwrap();
     drop(client);
-    assert!(server.try_receive(Source::Any).is_err(), "as a notification, it ends with its sender");
+    server.wait_unbind(from, LIMIT).unwrap();
+    assert!(server.receive_timeout(from, LIMIT).unwrap().is_notification());
+    for value in 0..15 {
+        assert_eq!(server.receive_timeout(Source::Any, LIMIT).unwrap().source, from);
+        assert_eq!(server.latest_kind(), Some(ReceivedKind::Pulse(pulse(value))));
+    }
+    assert_eq!(receive_pulse(&mut server, from), pulse(15), "also by a receive from the dead");
+    assert_eq!(server.receive_timeout(from, LIMIT), Err(m3ipc::ReceiveError::Died(from)));
+    server.receive_timeout(Source::Any, LIMIT).unwrap();
+    assert_eq!(server.latest_kind(), Some(ReceivedKind::Death(from)), "the report comes last");
+    assert!(server.try_receive(Source::Any).is_err());
     assert_eq!(server.pulse(from, pulse(7)), Err(PulseError::Died(from)));
     let own = server.address();
     assert_eq!(server.pulse(own, pulse(8)), Err(PulseError::Stale(own)));

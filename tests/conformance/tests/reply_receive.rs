@@ -1,8 +1,8 @@
 //! `reply_receive` with payloads: the answer goes first, and an error says which half it is of.
 
 use m3ipc::{
-    Code, Endpoint, Message, ReceiveError, ReceivedKind, ReplyReceiveError, Source, Timeout,
-    WaitStrategy,
+    Code, Delivered, Endpoint, Message, ReceiveError, ReceivedKind, ReplyError, ReplyReceiveError,
+    Source, Timeout, WaitStrategy,
 };
 use m3ipc_test_fixture::{NodeFixture, pattern, watchdog};
 use std::time::Duration;
@@ -66,27 +66,52 @@ fn a_failed_answer_takes_nothing() {
         client.send_bytes(to, 5, b"kept", LIMIT).unwrap();
         client
     });
-    let fails = |server: &mut Endpoint, long: &[u8], wanted: Code| match server
-        .reply_receive_bytes(from, 1, long, LIMIT)
+    let fails = |server: &mut Endpoint, client, long: &[u8], wanted: Code| match server
+        .reply_receive_bytes(client, 1, long, LIMIT)
     {
         Err(error @ ReplyReceiveError::Reply(_)) => assert_eq!(error.code(), wanted),
         other => panic!("{other:?}"),
     };
-    // The client does not wait for an answer.
-    for length in [0, 10, 1_793, 100_000] {
-        fails(&mut server, &vec![1; length], Code::ProcSts);
-    }
     let too_long = vec![0; m3ipc::LARGE_MAX_BYTES + 1];
-    fails(&mut server, &too_long, Code::MsgSize);
+    fails(&mut server, from, &too_long, Code::MsgSize);
     drop(too_long);
-    let own = server.reply_receive_bytes(to, 1, b"x", LIMIT).unwrap_err();
-    assert_eq!(own.code(), Code::Endpoint);
+    fails(&mut server, to, b"x", Code::Endpoint);
+    fails(&mut server, m3ipc::Address(1_000_000), b"x", Code::Range);
     server.receive_timeout(Source::Any, LIMIT).expect("the notification is still there");
     assert_eq!(server.latest_kind(), Some(ReceivedKind::Notification));
     let (kept, bytes) = server.receive_bytes(Source::Any, LIMIT).expect("so is the message");
     assert_eq!((kept.message.m_type, &bytes[..]), (5, &b"kept"[..]));
     drop(waiting.join().unwrap());
-    fails(&mut server, b"late", Code::DstDied);
+}
+
+#[test]
+fn a_client_that_is_gone_ends_no_loop() {
+    let (_fixture, mut server, mut client) = pair("gone");
+    let (to, from) = (server.address(), client.address());
+    let (done, next) = std::sync::mpsc::channel();
+    let sending = std::thread::spawn(move || {
+        for number in 0..5 {
+            client.send(to, &Message::new(number)).unwrap();
+        }
+        next.recv().unwrap();
+        client
+    });
+    // The client does not wait for an answer: the loop takes the next message.
+    assert_eq!(server.receive_timeout(Source::Any, LIMIT).unwrap().m_type, 0);
+    for (number, length) in [(1, 0), (2, 10), (3, 1_793), (4, 100_000)] {
+        let taken = server.reply_receive_bytes(from, 1, &vec![1; length], LIMIT);
+        assert_eq!(taken.unwrap().0.message.m_type, number);
+    }
+    for length in [0, 10, 1_793, 100_000] {
+        let replied = server.reply_bytes(from, 1, &vec![1; length]);
+        assert_eq!(replied, Ok(Delivered::No(ReplyError::NotWaiting(from))));
+    }
+    done.send(()).unwrap();
+    drop(sending.join().unwrap());
+    let late = server.reply_receive_bytes(from, 1, b"late", Timeout::NoWait).unwrap_err();
+    assert_eq!(late, ReplyReceiveError::Receive(ReceiveError::WouldBlock(m3ipc::ANY)));
+    let replied = server.reply(from, &Message::new(1));
+    assert_eq!(replied, Ok(Delivered::No(ReplyError::Died(from))));
 }
 
 #[test]
@@ -110,7 +135,10 @@ fn a_failed_receive_has_answered() {
         match server.reply_receive_bytes(request.source, 0, &vec![3; length], limit) {
             Err(error @ ReplyReceiveError::Receive(_)) => {
                 assert_eq!(error.code(), code);
-                assert!(error.to_string().starts_with("the answer was given"), "{error}");
+                assert!(
+                    error.to_string().starts_with("no message was received after the answer"),
+                    "{error}"
+                );
             }
             other => panic!("{other:?}"),
         }

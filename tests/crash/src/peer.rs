@@ -1,7 +1,7 @@
 //! A peer in a process of its own, directed by its arguments and by lines. Its output is kept in
 //! order.
 
-use m3ipc_test_fixture::program;
+use m3ipc_test_fixture::{program, stretch};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -82,7 +82,7 @@ impl Peer {
     /// # Panics
     /// If the peer is silent for so long that it counts as hung.
     pub fn next_line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(SILENCE) {
+        match self.lines.recv_timeout(SILENCE * stretch()) {
             Ok(line) => Some(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
@@ -131,7 +131,7 @@ impl Peer {
     /// # Panics
     /// If the peer does not, or ends.
     pub fn await_paused(&self) {
-        for _ in 0..6_000 {
+        for _ in 0..6_000 * stretch() {
             match state_of(self.pid()) {
                 Some('T') => return,
                 None | Some('Z') => panic!("{} has ended before its pause point", self.name),

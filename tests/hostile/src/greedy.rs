@@ -230,6 +230,7 @@ impl<'a> Greedy<'a> {
                 audience: AreaAudience::Vm,
                 owner_writes: false,
                 huge: false,
+                low: false,
             };
             Some(raw.request(&Request::Area(AreaRequest::Create(params)))?.0)
         })

@@ -176,7 +176,7 @@ pub fn stranger(directory: &str, vm: &str, victim: &str) {
         ("DoorbellSender", Request::DoorbellSender(address)),
         ("OpenDoorbell", Request::OpenDoorbell),
         ("Recall", Request::Recall(vec![address])),
-        ("NameAttach", Request::NameAttach("mine".into())),
+        ("NameAttach", Request::NameAttach { name: "mine".into(), key: None }),
         ("Reattach", Request::Reattach { vm, address, tid: None }),
         ("Claim", Request::Claim),
         ("VmEnd", Request::VmEnd(vm)),

@@ -8,6 +8,7 @@ mod attack;
 mod frames;
 mod greedy;
 mod intruder;
+mod limited;
 mod measured;
 mod round;
 mod scripts;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         ("flood", [directory, vm, attack, rest @ ..]) => {
             greedy::flood(directory, vm, attack, rest);
         }
+        ("limited", [directory, vm, kind]) => limited::serve(directory, vm, kind),
         ("answerer", [directory, vm, cpu]) => measured::answer(directory, vm, cpu),
         ("caller", [directory, vm, cpu, to]) => measured::call(directory, vm, cpu, to),
         ("neighbour", []) => measured::be_busy(),

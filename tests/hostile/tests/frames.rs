@@ -197,14 +197,17 @@ fn t9_a_journal_of_any_bytes_is_no_harm() {
                 (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
             });
             let length = u32::try_from(body.len()).unwrap();
-            let title = &b"m3ipc journal \x05\0"[..];
-            bytes =
-                [title, &length.to_le_bytes()[..], &sum.to_le_bytes(), &body[..], &bytes].concat();
+            let namespaces = m3ipc_sys::Namespaces::own().0.map(u64::to_le_bytes);
+            let title = [&b"m3ipc journal \x06\0"[..], namespaces.as_flattened()].concat();
+            bytes = [&title[..], &length.to_le_bytes()[..], &sum.to_le_bytes(), &body[..], &bytes]
+                .concat();
         }
         std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
             .create(&directory)
             .unwrap();
         std::fs::write(directory.join("journal"), bytes).unwrap();
+        // A killed daemon leaves its lock too.
+        std::fs::write(directory.join("lock"), "").unwrap();
         let path = directory.to_str().unwrap();
         let _daemon =
             MemberProcess::start(0, "daemon", &["--runtime-dir", path, "--log-level", "error"]);

@@ -4,7 +4,10 @@
 use m3ipc::test::TestNode;
 use m3ipc::{Address, Code, Endpoint, Node, Source, Timeout};
 use m3ipc_abi::LONG_MAX_BYTES;
-use m3ipc_large::{is_intact, kill_daemon, outcome, payload, take_pending, watchdog};
+use m3ipc_large::{
+    is_intact, kill_daemon, outcome, payload, signal_daemon, take_pending, watchdog,
+};
+use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -155,6 +158,56 @@ fn kills_of_the_daemon_lose_no_payload() {
 fn kills_of_the_daemon_lose_no_payload_of_many() {
     watchdog(Duration::from_secs(3_000));
     run(100_000, 50..200);
+}
+
+/// A successor of the killed daemon is killed, too, while an endpoint unbinds.
+#[test]
+fn a_drop_beside_kills_of_successors_leaves_the_slot_free() {
+    watchdog(Duration::from_secs(100));
+    let node = m3ipc::test::node();
+    let vm = node.vm().clone();
+    let _first = vm.bind(1).expect("a free slot");
+    let mut rng = fastrand::Rng::with_seed(3);
+    for round in 0..25 {
+        let endpoint = vm.bind_additional(Some(40)).expect("the slot is free in each round");
+        kill_daemon(&node);
+        let dropping = std::thread::spawn(move || drop(endpoint));
+        for _ in 0..3 {
+            while Node::find(node.directory()).is_err() && !dropping.is_finished() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_micros(rng.u64(..2_000)));
+            if !dropping.is_finished() {
+                kill_daemon(&node);
+            }
+        }
+        dropping.join().expect("no panic");
+        println!("round {round}");
+    }
+}
+
+/// It has not read the request to unbind, and will never notice the closed connection.
+#[test]
+fn a_drop_at_a_stopped_daemon_that_is_killed_leaves_the_slot_free() {
+    watchdog(Duration::from_secs(100));
+    let node = m3ipc::test::node();
+    let vm = node.vm().clone();
+    let _first = vm.bind(1).expect("a free slot");
+    for _ in 0..3 {
+        let endpoint = loop {
+            match vm.bind_additional(Some(40)) {
+                Ok(endpoint) => break endpoint,
+                // A thread of the dropped endpoint asks the next daemon.
+                Err(error) if error.code() == Code::SlotUsed => {
+                    std::thread::sleep(Duration::from_millis(10))
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        signal_daemon(&node, Signal::STOP);
+        drop(endpoint);
+        kill_daemon(&node);
+    }
 }
 
 #[test]

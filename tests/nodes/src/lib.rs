@@ -21,7 +21,7 @@ pub use three::Three;
 use m3ipc::{Address, Endpoint, Vm, VmConfig};
 use m3ipc_proxy::{NodeName, keys};
 use m3ipc_test_fixture::{NodeFixture, program, until, unused_directory};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -61,7 +61,11 @@ impl Process {
     }
 
     /// The same; the program stops at this pause point.
-    fn start_at(starter: &[&str], words: &[&str], pause: Option<&str>) -> Self {
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[must_use]
+    pub fn start_at(starter: &[&str], words: &[&str], pause: Option<&str>) -> Self {
         let own = program("m3-tests-nodes");
         let mut command = match starter {
             [] => Command::new(own),
@@ -95,11 +99,25 @@ impl Process {
     /// # Panics
     /// If it is silent.
     pub fn line(&mut self) -> String {
-        match self.1.get_mut().expect("no reader panics").recv_timeout(SILENCE) {
+        match self
+            .1
+            .get_mut()
+            .expect("no reader panics")
+            .recv_timeout(SILENCE * m3ipc_test_fixture::stretch())
+        {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => String::new(),
             Err(RecvTimeoutError::Timeout) => panic!("process {} says nothing", self.pid()),
         }
+    }
+
+    /// Gives it a line: one that waits for it goes on.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn go_on(&mut self) {
+        let input = self.0.stdin.as_mut().expect("piped");
+        input.write_all(b"\n").expect("it lives");
     }
 
     /// Its process id.
@@ -263,6 +281,14 @@ impl OneNode {
             found.is_some()
         });
         found.expect("it was found just now")
+    }
+
+    /// Waits until the endpoint at a slot of this node sleeps in a call, as `m3 ps` names it.
+    pub fn await_call(&self, slot: i32, call: &str) {
+        until("the endpoint sleeps in its call", || {
+            let listed = self.fixture.node().endpoints(VM).unwrap_or_default();
+            listed.iter().any(|endpoint| endpoint.slot == slot && endpoint.wait.verb == call)
+        });
     }
 
     /// Waits until a program of this node can call the endpoint.

@@ -21,6 +21,13 @@ fn main() -> ExitCode {
         let kept = m3ipc_proxy::run::keeper::run(Path::new(program), arguments);
         return if kept.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
+    if let [word, directory, node] = &words[..]
+        && word == m3ipc_proxy::run::renewal::COMMAND
+    {
+        let node = m3ipc_proxy::NodeName::new(node).expect("the name of a node");
+        let read = m3ipc_proxy::run::renewal::read(Path::new(directory), &node);
+        return if read.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if let ["crowd", user, directory, endpoints, first, last] = &words[..] {
         let slots = number(first)..=number(last);
@@ -191,9 +198,10 @@ fn wander(vm: &m3ipc::Vm, slot: i32, mut endpoint: Endpoint) {
 }
 
 fn serve(role: &str, mut endpoint: Endpoint) {
+    endpoint.set_receive_limit(if role == "small" { 4096 } else { 64 << 20 });
     match role {
         // Answers each request with its own content, and the next type.
-        "echo" => loop {
+        "echo" | "small" => loop {
             let Ok((request, bytes)) = endpoint.receive_bytes(Source::Any, None) else { return };
             let mut answer = request.message;
             answer.m_type += 1;
@@ -262,9 +270,12 @@ fn serve_blocks(mut endpoint: Endpoint) {
     let mut kept = Vec::new();
     loop {
         let Ok(request) = endpoint.receive(Source::Any) else { return };
-        if request.m_type == 98 {
-            // Others ask meanwhile, and are not heard.
-            std::thread::sleep(std::time::Duration::from_millis(500));
+        // Others ask meanwhile, and are not heard.
+        if matches!(request.m_type, 97 | 98) {
+            match request.m_type {
+                97 => wait(),
+                _ => std::thread::sleep(std::time::Duration::from_millis(500)),
+            }
             endpoint.migrate().expect("another node may have the slot");
             println!("moved");
             return wait();

@@ -29,10 +29,21 @@ fn descriptors(cluster: &Cluster) -> [usize; 2] {
 
 /// A program that sends a block of this area, or of its own if there is none. It has begun to.
 fn sender(node: &OneNode, slot: i32, area: Option<u32>, to: Address) -> Process {
+    sender_at(node, slot, area, to, None)
+}
+
+/// The same; it stops at this pause point.
+fn sender_at(
+    node: &OneNode,
+    slot: i32,
+    area: Option<u32>,
+    to: Address,
+    pause: Option<&str>,
+) -> Process {
     let directory = node.fixture.directory().to_str().expect("a text");
     let area = area.map_or("own".to_owned(), |area| area.to_string());
     let words = ["send-block", directory, "shop", &slot.to_string(), &area, &to.0.to_string()];
-    let mut process = Process::start(&words);
+    let mut process = Process::start_at(&[], &words, pause);
     assert_eq!(process.line(), "given");
     process
 }
@@ -295,14 +306,45 @@ fn a_block_that_waits_for_an_endpoint_that_moves_is_its_senders_again() {
     let mut home = gamma.program("block-mover", MOVER);
     let to = alpha.await_slot(MOVER);
     assert_eq!(beta.await_slot(MOVER), to);
-    // It takes the message and moves a while later, so these are not taken.
-    alpha.bind(CLIENT).send(to, &Message::new(98)).expect("it is here");
+    // It takes this message, and the others wait for it.
+    alpha.bind(CLIENT).send(to, &Message::new(97)).expect("it is here");
     // On beta, which gets the place, and on gamma, which had it.
-    let callers = [(beta, 11), (gamma, 21)].map(|(node, slot)| sender(node, slot, None, to));
+    let callers = [(beta, 11), (gamma, 21)].map(|(node, slot)| {
+        let caller = sender(node, slot, None, to);
+        node.await_call(slot, "send");
+        caller
+    });
+    home.go_on();
     for mut caller in callers {
         assert_eq!(caller.line(), "-332, the block came back");
     }
     assert_eq!(home.line(), "moved");
+}
+
+/// The same where the message comes after the move, and nobody takes the place.
+#[test]
+fn a_block_for_an_endpoint_that_has_moved_is_its_senders_again() {
+    let _turn = area_turn();
+    watchdog(240);
+    let three = Three::with_backups("block-late", "[{ slot = 205, node = \"beta\" }]");
+    let [alpha, beta, gamma] = &three.nodes;
+    let mut home = gamma.program("block-mover", MOVER);
+    let to = alpha.await_slot(MOVER);
+    assert_eq!(beta.await_slot(MOVER), to);
+    alpha.bind(CLIENT).send(to, &Message::new(97)).expect("it is here");
+    let callers = [(beta, 11), (gamma, 21)].map(|(node, slot)| {
+        let caller = sender_at(node, slot, None, to, Some("client.block_given"));
+        signals::until_stopped(i32::try_from(caller.pid()).expect("a pid"));
+        caller
+    });
+    home.go_on();
+    assert_eq!(home.line(), "moved");
+    for mut caller in callers {
+        caller.signal("CONT");
+        let line = caller.line();
+        println!("{line}");
+        assert!(line.ends_with(", the block came back"), "{line}");
+    }
 }
 
 /// A proxy gives an answer up that it cannot take without the daemon, which is silent.

@@ -143,7 +143,7 @@ fn a_block_that_is_not_taken_comes_back() {
             assert_eq!(unsent.error.code(), Code::DstDied);
             assert!(unsent.block.expect("it came back").to_vec() == content);
         });
-        std::thread::sleep(SHORT);
+        cluster.alpha.await_call(CLIENT, "send");
         server.kill();
         sending.join().expect("no panic");
     });
@@ -185,6 +185,7 @@ fn killed_proxies_lose_no_block() {
         std::thread::scope(|scope| {
             let sending = scope
                 .spawn(|| client.send_block(TO, &FREE, block, None).expect_err("nobody takes it"));
+            cluster.alpha.await_call(CLIENT, "send");
             std::thread::sleep(3 * SHORT);
             if own {
                 cluster.alpha.proxy.kill()

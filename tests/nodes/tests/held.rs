@@ -1,9 +1,7 @@
 //! Held messages, with the test in place of the proxy: what a sender that gives up is told.
 
 use m3ipc::nodes::{ForeignRange, Proxy, StandIn, StandInEvent};
-use m3ipc::{
-    Address, Code, Endpoint, Message, SendRecError, Source, Timeout, VmConfig, Withdrawal,
-};
+use m3ipc::{Address, Code, Delivery, Endpoint, Message, Source, Timeout, VmConfig, Withdrawal};
 use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::collections::BTreeSet;
 use std::thread::JoinHandle;
@@ -177,9 +175,7 @@ fn calls_that_end_while_a_proxy_acts_know_what_it_did() {
         let limit = Duration::from_micros(u64::from(number % 29) * 5);
         let code = if number % 3 == 0 {
             match node.client.sendrec_timeout(REMOTE, &numbered(number), limit) {
-                // It does not tell whether the request was taken.
-                Err(SendRecError::TimedOut(_) | SendRecError::WouldBlock(_)) => Some(Code::Unknown),
-                Err(error) if error.code() == Code::SrcDied => None,
+                Err(error) if error.delivery() == Delivery::Taken => None,
                 Err(error) => Some(error.code()),
                 Ok(_) => panic!("nobody answers"),
             }

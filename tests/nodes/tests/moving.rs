@@ -1,7 +1,9 @@
 //! What the daemon of one node does with endpoints that move. The test is the proxy.
 
 use m3ipc::nodes::{BackedSlot, NodesEvent, OtherSlots, Proxy, SlotPlace};
-use m3ipc::{Address, Audience, Code, Endpoint, Location, Message, Rights, Source, Timeout};
+use m3ipc::{
+    Address, Audience, Code, Delivered, Endpoint, Location, Message, Rights, Source, Timeout,
+};
 use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_test_fixture::{NodeFixture, signals, until, watchdog};
 use m3ipc_test_nodes::VM;
@@ -158,7 +160,10 @@ fn an_answer_to_a_client_that_moves_says_that_it_is_dead() {
     await_move(&mut proxy, address);
     assert!(proxy.moves(VM, address, "beta").expect("the daemon lives"));
     assert_eq!(moving.join().expect("no panic").0, Ok(()));
-    let answered = server.reply(address, &Message::new(8)).map_err(|error| error.code());
+    let answered = server
+        .reply(address, &Message::new(8))
+        .and_then(Delivered::into_result)
+        .map_err(|error| error.code());
     assert_eq!(answered, Err(Code::DstDied));
     let received = server.receive(Source::From(address)).map_err(|error| error.code());
     assert_eq!(received.map(|it| it.m_type), Err(Code::SrcDied));

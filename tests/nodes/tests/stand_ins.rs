@@ -29,7 +29,7 @@ fn a_stand_in_that_is_unbound_ends_the_calls_that_go_through_it() {
         if role == "silent" {
             assert_eq!(server.line(), "taken");
         } else {
-            std::thread::sleep(Duration::from_millis(100));
+            cluster.alpha.await_call(CLIENT, "sendrec");
         }
         // On the node of the server, an administrator ends the stand-in of the client.
         cluster.beta.fixture.node().unbind(VM, from).expect("root may");

@@ -139,6 +139,70 @@ fn two_nodes_join_see_each_other_and_leave() {
     place.good(&["leave", "--runtime-dir", &directories[0]]);
 }
 
+/// New keys of one CA for a node, which take the place of the former ones.
+fn renew(place: &Place, node: &str) {
+    let keys = place.0.join("m3-keys");
+    for ending in ["key", "pem"] {
+        std::fs::remove_file(keys.join(format!("{node}.{ending}"))).expect("keys are there");
+    }
+    place.good(&["keys", node]);
+}
+
+#[test]
+fn a_hangup_puts_new_keys_in_force_and_ends_nothing() {
+    watchdog(120);
+    let place = Place::new("renewal");
+    let [a, b] = free_ports();
+    place.good(&["keys", &format!("alpha=127.0.0.1:{a}"), &format!("beta=127.0.0.1:{b}")]);
+    let mut pids = vec![];
+    for name in ["alpha", "beta"] {
+        let file = place.0.join("m3-keys").join(format!("{name}.toml"));
+        let text = std::fs::read_to_string(&file).expect("keys made it");
+        std::fs::write(&file, format!("{text}runtime_dir = \"../{name}\"\n")).expect("a test may");
+        let said = place.good(&["join", "--config", &format!("m3-keys/{name}.toml")]);
+        let pid = said.lines().find_map(|line| line.split("proxy ").nth(1)).expect("it joined");
+        pids.push(pid.trim().to_owned());
+    }
+    let directories =
+        ["alpha", "beta"].map(|name| place.0.join(name).to_string_lossy().into_owned());
+    let status = |at: usize| -> Status {
+        let text = place.good(&["ls", "--json", "--runtime-dir", &directories[at]]);
+        serde_json::from_str(&text).expect("a status")
+    };
+    let are_up = || (0..2).all(|at| status(at).nodes[0].state == State::Up);
+    until("both nodes can be reached", are_up);
+    let first = status(0).certificate.expect("TLS has certificates");
+    assert!(first.at_s > 1_700_000_000 && first.warning(0).is_none(), "{first:?}");
+    let said = |name: &str| {
+        std::fs::read_to_string(place.0.join(name).join("proxy.log")).unwrap_or_default()
+    };
+    // A file that is no key changes nothing, and the reason is named.
+    let hang_up = |at: usize| {
+        let done = Command::new("kill").args(["-HUP", &pids[at]]).status().expect("kill runs");
+        assert!(done.success());
+    };
+    let own = place.0.join("m3-keys/alpha.pem");
+    let good = std::fs::read(&own).expect("keys made it");
+    std::fs::write(&own, "no certificate").expect("a test may write there");
+    hang_up(0);
+    until("the refusal is said", || said("alpha").contains("alpha.pem holds no usable PEM"));
+    std::fs::write(&own, good).expect("a test may write there");
+    for (at, name) in ["alpha", "beta"].into_iter().enumerate() {
+        renew(&place, name);
+        hang_up(at);
+        until("the new keys are in force", || said(name).contains("new keys are in force"));
+    }
+    // The connection went on, and the next one comes about by the new keys.
+    assert!(are_up() && (0..2).all(|at| status(at).nodes[0].lost == 0));
+    place.good(&["leave", "--runtime-dir", &directories[1]]);
+    until("the loss is seen", || status(0).nodes[0].state == State::Lost);
+    place.good(&["join", "--config", "m3-keys/beta.toml"]);
+    until("both nodes can be reached again", are_up);
+    for directory in &directories {
+        place.good(&["leave", "--runtime-dir", directory]);
+    }
+}
+
 /// The words of the page of two nodes: two proxies in the foreground, in one directory.
 #[test]
 fn proxies_in_the_foreground_take_relative_paths() {
@@ -180,6 +244,37 @@ fn proxies_in_the_foreground_take_relative_paths() {
         proxy.kill().expect("a child");
         proxy.wait().expect("a child");
     }
+}
+
+#[test]
+fn a_join_makes_the_vms_of_the_registry_and_joins_none_that_allows_more() {
+    watchdog(120);
+    let place = Place::new("vms");
+    let [a, b] = free_ports();
+    place.good(&["keys", "alpha", "beta"]);
+    let registry = format!(
+        "cluster = \"lab\"\n\
+         [[node]]\nid = 1\nname = \"alpha\"\naddress = \"127.0.0.1:{a}\"\n\
+         [[node]]\nid = 2\nname = \"beta\"\naddress = \"127.0.0.1:{b}\"\n\
+         [[vm]]\nid = 3\nname = \"bank\"\n\
+         slots = {{ alpha = [[-35, 9], [29, 99]], beta = [[10, 28], [100, 199]] }}\n\
+         parameters = {{ procs = 200, mode = 0o700, copy = \"granted\", grace_ms = 500 }}\n"
+    );
+    std::fs::write(place.0.join("nodes.toml"), registry).expect("a test may write there");
+    let text = "node = \"alpha\"\nregistry = \"nodes.toml\"\nkeys = \"m3-keys\"\n\
+                runtime_dir = \"alpha\"\n";
+    std::fs::write(place.0.join("alpha.toml"), text).expect("a test may write there");
+    place.good(&["join", "--config", "alpha.toml"]);
+    let mut node = m3ipc::Node::find(&place.0.join("alpha")).expect("the join started it");
+    let made = node.vm(3).expect("the join made it").info().clone();
+    let told = (made.procs, made.mode, made.copy_granted, made.grace_ms);
+    assert_eq!(told, (200, 0o700, true, 500));
+    place.good(&["leave", "--runtime-dir", "alpha"]);
+    node.vm_end(3).expect("its owner may");
+    node.vm_init(&m3ipc::VmConfig::new("bank").id(3).mode(0o777)).expect("the id is free");
+    let refused = place.run(&["join", "--config", "alpha.toml"]);
+    let why = error(&refused);
+    assert!(refused.status.code() == SYSTEM && why.contains("VM bank has mode 777"), "{why}");
 }
 
 #[test]

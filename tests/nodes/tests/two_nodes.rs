@@ -108,6 +108,26 @@ fn notifications_cross_nodes_in_both_directions() {
 }
 
 #[test]
+fn a_notification_crosses_nodes_although_its_sender_ends_at_once() {
+    watchdog(120);
+    let cluster = Cluster::new("ends");
+    let mut server = cluster.beta.vm.bind(SERVER).expect("the slot is of beta");
+    let _process = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    for _ in 0..20 {
+        let vm = cluster.alpha.vm.clone();
+        let ended = std::thread::spawn(move || {
+            let mut own = vm.bind_thread(None).expect("a slot");
+            own.notify(SERVER_ADDRESS).expect("the server lives");
+            own.address()
+        });
+        let from = ended.join().expect("no panic");
+        let notified = server.receive(Source::Any).expect("a notification comes");
+        assert!(notified.is_notification() && notified.source == from);
+    }
+}
+
+#[test]
 fn a_message_that_is_not_received_in_time_is_not_taken() {
     watchdog(60);
     let cluster = Cluster::new("limit");
@@ -126,7 +146,7 @@ fn a_message_that_is_not_received_in_time_is_not_taken() {
     // nobody, and the next request its own answer.
     let asking = std::thread::spawn(move || {
         let asked = client.sendrec_timeout(SERVER_ADDRESS, &numbered(3), SHORT);
-        assert!(matches!(asked, Err(SendRecError::TimedOut(_))), "{asked:?}");
+        assert!(matches!(asked, Err(SendRecError::TimedOutAfter(_))), "{asked:?}");
         client
     });
     let request = server.receive(Source::Any).expect("the request comes");
@@ -192,7 +212,7 @@ fn the_death_of_the_server_says_whether_it_took_the_request() {
         if role == "silent" {
             assert_eq!(server.line(), "taken");
         } else {
-            std::thread::sleep(SHORT);
+            cluster.alpha.await_call(CLIENT, "sendrec");
         }
         server.kill();
         let (back, asked) = asking.join().expect("the call ends");
@@ -228,8 +248,7 @@ fn a_killed_proxy_ends_the_calls_and_a_new_one_serves_again() {
             (client, asked)
         });
         assert_eq!(server.line(), "taken");
-        // The caller's node hears of the take within a short time.
-        std::thread::sleep(SHORT);
+        cluster.alpha.await_call(CLIENT, "sendrec (taken)");
         let node = if of_beta { &mut cluster.beta } else { &mut cluster.alpha };
         node.proxy.kill();
         let (back, asked) = asking.join().expect("the call ends");
@@ -265,7 +284,7 @@ fn a_killed_daemon_of_the_other_node_ends_the_calls() {
         (client, asked)
     });
     assert_eq!(server.line(), "taken");
-    std::thread::sleep(SHORT);
+    cluster.alpha.await_call(CLIENT, "sendrec (taken)");
     cluster.beta.fixture.kill_daemon();
     let (mut client, asked) = asking.join().expect("the call ends");
     let code = asked.expect_err("the node is lost").code();
@@ -312,7 +331,7 @@ fn an_endpoint_of_another_node_is_not_unbound_from_here() {
     assert!(refused.to_string().contains("beta"), "{refused}");
     // The calls of others go on: this one ends with its time.
     let asked = asking.join().expect("no panic").expect_err("nobody answers");
-    assert!(matches!(asked, SendRecError::TimedOut(_)), "{asked:?}");
+    assert!(matches!(asked, SendRecError::TimedOutAfter(_)), "{asked:?}");
 }
 
 #[test]

@@ -135,8 +135,7 @@ def test_a_cancelled_call_that_was_taken_disturbs_no_other(bind):
         request = await server.receive(timeout=20)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        with pytest.raises(m3ipc.NotWaiting):
-            request.reply(b"late")
+        assert request.reply(b"late") is False
         task = asyncio.create_task(echo(server))
         assert (await client.call(server.address, b"second", timeout=20)).data == b"second"
         task.cancel()
@@ -198,8 +197,8 @@ def test_a_send_copies_an_array_once(bind, monkeypatch):
     async def main():
         client = AsyncEndpoint(bind())
         with pytest.raises(m3ipc.TimedOut):
-            await client.send(server.address, np.ones(10), timeout=0.1)
-        sending = asyncio.create_task(client.send(server.address, np.ones(10)))
+            await client.send(server.address, np.ones(10_000), timeout=0.1)
+        sending = asyncio.create_task(client.send(server.address, np.ones(10_000)))
         await asyncio.sleep(0.05)
         taking = threading.Thread(target=lambda: got.append(server.receive(timeout=30)))
         taking.start()

@@ -68,10 +68,44 @@ def test_a_circle_of_waits(pair):
 
 def test_an_answer_that_nobody_awaits(pair):
     server, client = pair
-    with pytest.raises(m3ipc.NotWaiting):
-        client.notify(server.address)
-        server.receive(timeout=30)
-        server.reply(client.address, b"x")
+    client.notify(server.address)
+    server.receive(timeout=30)
+    for body in [b"x", bytearray(b"x"), None, bytes(100_000)]:
+        assert server.reply(client.address, body) is False
+
+
+def test_a_server_outlives_the_clients_that_give_up(pair):
+    server, client = pair
+    replied = []
+
+    def serve():
+        for request in server:
+            if request.type == 99:
+                return
+            if request.type == 1:
+                gave_up.wait(30)
+            replied.append(request.reply(request.data))
+
+    gave_up = threading.Event()
+    thread = threading.Thread(target=serve)
+    thread.start()
+    with pytest.raises(m3ipc.TimedOut):
+        client.call(server.address, b"x", type=1, timeout=0.05)
+    gave_up.set()
+    assert client.call(server.address, b"y", timeout=30).data == b"y"
+    client.send(server.address, type=99, timeout=30)
+    thread.join()
+    assert replied == [False, True]
+
+
+def test_a_block_that_nobody_awaits_stays_with_the_server(pair):
+    server, client = pair
+    client.notify(server.address)
+    server.receive(timeout=30)
+    array = server.array((1_000_000,))
+    array[:] = 3.0
+    assert server.reply(client.address, array) is False
+    assert array[999_999] == 3.0
 
 
 def test_a_vm_that_is_not_there(node):

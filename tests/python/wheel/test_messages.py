@@ -1,5 +1,7 @@
 """Bytes, types, names, notifications, watches, time limits and threads."""
+import contextlib
 import os
+import subprocess
 import threading
 import time
 from dataclasses import dataclass
@@ -50,6 +52,77 @@ def test_a_body_that_is_too_large_is_an_error(pair):
         client.call(server.address, bytes(m3ipc.MAX_BYTES + 1))
     assert error.value.code == -73
     assert server.try_receive() is None
+
+
+def test_a_server_with_little_memory_outlives_a_long_request(pair, program):
+    _, client = pair
+    server = program("""
+        import resource
+        resource.setrlimit(resource.RLIMIT_AS, (512 << 20,) * 2)
+        own = vm.bind(receive_limit=1 << 20)
+        print(own.address, flush=True)
+        for request in own: request.reply(request.data)
+    """, stdout=subprocess.PIPE)
+    to = int(server.stdout.readline())
+    with memory_group(server.pid):
+        for ask in (client.send, client.call):
+            with pytest.raises(m3ipc.TooLong, match=f"{900 << 20} bytes.*{1 << 20}") as error:
+                ask(to, bytes(900 << 20))
+            assert error.value.code == -73
+        assert client.call(to, bytes(300_000), timeout=60).data == bytes(300_000)
+        assert server.poll() is None
+        server.kill(), server.wait()
+
+
+@contextlib.contextmanager
+def memory_group(pid):
+    """A cgroup with 256 MiB for a process, which has ended at the end."""
+    kinds = ("memory/", "memory.limit_in_bytes"), ("", "memory.max")
+    for path, limit in kinds:
+        group = f"/sys/fs/cgroup/{path}m3-python-{pid}"
+        try:
+            os.mkdir(group)
+            for name, text in (limit, str(256 << 20)), ("cgroup.procs", str(pid)):
+                with open(f"{group}/{name}", "r+") as file:
+                    file.write(text)
+            break
+        except OSError:
+            if os.path.isdir(group):
+                os.rmdir(group)
+    else:
+        print("SKIP: no cgroup: this user cannot make one with memory")
+        group = None
+    yield
+    while group and os.path.isdir(group):
+        with contextlib.suppress(OSError):  # until the kernel has seen the end
+            os.rmdir(group)
+
+
+def test_a_body_above_the_limit_of_its_receiver_is_an_error_of_its_sender(vm, pair):
+    server, client = pair
+    assert server.receive_limit == 16 << 20
+    for nbytes in (900 << 20, (16 << 20) + 1):
+        with pytest.raises(m3ipc.TooLong, match=f"{nbytes} bytes.*16777216") as error:
+            client.call(server.address, bytes(nbytes))
+        assert (error.value.code, error.value.peer) == (-73, server.address)
+    server.receive_limit = 4096
+    with pytest.raises(m3ipc.TooLong, match="4096"):
+        client.send(server.address, bytes(5000))
+    assert server.try_receive() is None, "the receiver sees nothing"
+    client.receive_limit = 1
+    assert client.receive_limit == 1792, "what lies in a link always fits"
+    assert vm.bind(receive_limit=1 << 20).receive_limit == 1 << 20, "from the first message on"
+
+    def serve():
+        request = server.receive(timeout=20)
+        with pytest.raises(m3ipc.TooLong):
+            request.reply(bytes(2000))
+        request.reply(request.data)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    assert client.call(server.address, b"goes on", timeout=20).data == b"goes on"
+    thread.join()
 
 
 def test_text_is_refused(pair):
@@ -107,11 +180,14 @@ def test_reply_receive_answers_and_takes_the_next_request(pair, length):
 
 def test_an_exception_of_reply_receive_says_which_half_it_is_of(pair):
     server, client = pair
-    client.notify(server.address)
     for body in [b"bytes", bytearray(b"buffer")]:
-        with pytest.raises(m3ipc.NotWaiting) as error:
-            server.reply_receive(client.address, body, timeout=5)
-        assert (error.value.answered, error.value.peer) == (False, client.address)
+        client.notify(server.address)
+        # A client that does not wait is no error: the next message comes.
+        assert server.reply_receive(client.address, body, timeout=5).is_notification
+        with pytest.raises(m3ipc.TimedOut) as late:
+            server.reply_receive(client.address, body, timeout=0.01)
+        assert late.value.answered is False
+    client.notify(server.address)
     with pytest.raises(ValueError, match="40 bytes") as wrong:
         server.reply_receive(client.address, inline=bytes(41))
     assert wrong.value.answered is False

@@ -1,6 +1,8 @@
 """The pool: arrays without a copy, errors, deaths of workers, and no process left behind."""
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -22,25 +24,25 @@ def pool(vm, node):
 
 
 def test_an_array_goes_and_comes_back_without_a_copy(pool):
-    array = pool.array((2, 3), "f4")
+    array = pool.array((200, 300), "f4")
     array[:] = 4.0
     address = array.numpy().ctypes.data
     back = pool.submit(work.doubled, array).result()
     assert back.numpy().ctypes.data == address
-    assert back.shape == (2, 3) and (back.numpy() == 8.0).all()
+    assert back.shape == (200, 300) and (back.numpy() == 8.0).all()
     assert not array.is_held
-    assert pool.submit(work.total, back).result() == 48.0
+    assert pool.submit(work.total, back).result() == 480_000.0
 
 
 def test_a_result_that_the_worker_keeps_is_copied(vm, node):
     with Pool(1, vm=vm, node=node) as pool:
-        array = pool.array(4)
+        array = pool.array(40_000)
         array[:] = 1.0
         address = array.numpy().ctypes.data
         back = pool.submit(work.keeps, array).result()
         assert back.numpy().ctypes.data != address
         back[:] = 100.0
-        assert pool.submit(work.kept_total, 0).result() == 3.0
+        assert pool.submit(work.kept_total, 0).result() == 39_999.0
 
 
 def test_a_view_prevents_the_hand_over(pool):
@@ -94,6 +96,35 @@ def test_the_end_of_a_worker_is_an_exception(pool):
             task.result()
         assert error.value.exitcode == kind
         assert pool.submit(work.total, np.ones(3)).result() == 3.0
+
+
+CRASHES = """
+import os, signal, sys, threading, m3ipc, work
+def wait_for_any():
+    while True:
+        try: os.waitpid(-1, 0)
+        except ChildProcessError: pass
+if sys.argv[1] == "ignores": signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+with m3ipc.Pool(2) as pool:
+    if sys.argv[1] == "waits": threading.Thread(target=wait_for_any, daemon=True).start()
+    for task, words in (work.dies, [3]), (work.is_killed, []):
+        try: pool.submit(task, *words).result()
+        except m3ipc.WorkerDied as error: print(error.exitcode, str(error).split(" ended ")[1])
+"""
+
+
+@pytest.mark.parametrize("how", ["ignores", "waits", "asks"])
+def test_an_exit_code_that_nobody_could_read_is_unknown(node, how):
+    environment = os.environ | {"M3_RUNTIME_DIR": node.directory}
+    words = [sys.executable, "-c", CRASHES, how]
+    here = os.path.dirname(work.__file__)
+    ran = subprocess.run(words, env=environment, cwd=here, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    unknown = "None with an unknown exit code during the task"
+    known = [f"{code} with exit code {code} during the task" for code in (3, -9)]
+    for line, code in zip(ran.stdout.splitlines(), known, strict=True):
+        wanted = {"ignores": [unknown], "waits": [unknown, code], "asks": [code]}[how]
+        assert line in wanted, ran.stdout
 
 
 def test_idle_workers_are_replaced(pool):
@@ -161,14 +192,15 @@ def test_a_worker_that_lost_its_endpoint_is_killed(pool):
 def test_a_worker_that_ends_while_it_is_admitted_breaks_nothing(pool):
     pool.submit(work.total, np.ones(1)).result()
 
-    def reply():
-        raise m3ipc.NotWaiting("it ended")
+    def fails():
+        raise m3ipc.DiedBefore("it ended")
 
     with pool._lock:
         worker = next(worker for worker in pool._workers if worker.address is not None)
         address, worker.address = worker.address, None
-        hello = SimpleNamespace(source=address, data=str(worker.number).encode(), reply=reply)
-        pool._admit(hello)
-        assert worker.address is None
+        for reply in [fails, lambda: False]:
+            hello = SimpleNamespace(source=address, data=worker.process.token.encode(), reply=reply)
+            pool._admit(hello)
+            assert worker.address is None
         worker.address = address
     assert pool.submit(work.total, np.ones(2)).result() == 2.0

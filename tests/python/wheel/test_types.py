@@ -67,3 +67,19 @@ def test_examples_of_the_stubs_run(node):
         if isinstance(part, ast.ClassDef) and (text := ast.get_docstring(part)):
             runner.run(parser.get_doctest(text, vars(m3ipc).copy(), part.name, None, part.lineno))
     assert (runner.failures, runner.tries > 3) == (0, True)
+
+
+def test_help_has_the_texts_of_the_stubs():
+    tree = ast.parse((PACKAGE / "_native.pyi").read_text())
+    seen = 0
+    for kind in (part for part in tree.body if isinstance(part, ast.ClassDef)):
+        held = getattr(m3ipc._native, kind.name)
+        texts = {"": ast.get_docstring(kind)}
+        for part in kind.body:
+            if isinstance(part, ast.FunctionDef) and not part.name.startswith("_"):
+                texts[part.name] = ast.get_docstring(part) or texts.get(part.name)
+        for name, text in texts.items():
+            assert text, f"{kind.name}.{name} has no text in the stub"
+            assert (getattr(held, name) if name else held).__doc__ == text, f"{kind.name}.{name}"
+            seen += 1
+    assert seen > 60

@@ -1,5 +1,6 @@
 """Functions of tasks."""
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -52,6 +53,10 @@ def no_value():
 
 def dies(code):
     os._exit(code)
+
+
+def is_killed():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def sleeps(seconds):

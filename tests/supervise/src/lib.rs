@@ -66,8 +66,24 @@ impl Supervised {
     /// # Panics
     /// If that fails.
     pub fn start_again(&mut self) {
+        self.start_by(self.command());
+    }
+
+    /// Starts a supervisor through a shell, which gives it what this script says.
+    ///
+    /// # Panics
+    /// If that fails.
+    pub fn start_through(&mut self, script: &str) {
+        let own = self.command();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{script}; exec \"$@\""), "sh"]).arg(own.get_program());
+        shell.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.current_dir(&self.folder).stdin(Stdio::null());
+        self.start_by(shell);
+    }
+
+    fn start_by(&mut self, mut command: Command) {
         let log = std::fs::OpenOptions::new().append(true).create(true).open(self.log_path());
-        let mut command = self.command();
         command.arg("run").arg(self.file()).stderr(log.expect("a log")).stdout(Stdio::null());
         self.child = Some(command.spawn().expect("the supervisor starts"));
     }

@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 fn main() -> ExitCode {
@@ -26,16 +26,32 @@ fn main() -> ExitCode {
                 ExitCode::SUCCESS
             }
         },
-        ["users" | "groups" | "capabilities", ..] => match rights::enter(&words) {
-            Ok(rest) => act(rest),
+        ["deeper", rest @ ..] => match namespaces::enter_pid_namespace() {
+            Ok(()) => again(rest),
             Err(errno) => {
-                println!("failed: {errno}");
-                ExitCode::FAILURE
+                println!("SKIP no PID namespace: {errno}");
+                ExitCode::SUCCESS
             }
         },
+        ["users" | "groups" | "capabilities" | "without" | "ambient", ..] => {
+            match rights::enter(&words) {
+                Ok(rest) => act(rest),
+                Err(errno) => {
+                    println!("failed: {errno}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
         ["system", owner, mode, client, rest @ ..] => system(owner, mode, client, rest),
         other => act(other),
     }
+}
+
+/// Runs this program again, and prints what it prints.
+fn again(words: &[&str]) -> ExitCode {
+    let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };
+    println!("{}", m3ipc_users::printed(Command::new(program).args(words)));
+    ExitCode::SUCCESS
 }
 
 fn act(words: &[&str]) -> ExitCode {
@@ -44,6 +60,10 @@ fn act(words: &[&str]) -> ExitCode {
             return m3ipc_daemon::run(&m3ipc_daemon::Args::parse_from(
                 ["m3d"].iter().chain(settings),
             ));
+        }
+        ["supervise", directory, file] => {
+            let words = ["m3-supervise", "run", file, "--runtime-dir", directory];
+            return m3ipc_supervise::command::run(words.into_iter().map(Into::into));
         }
         ["find", directory] => say(&Node::find(directory.as_ref())),
         ["attach"] => say(&Node::attach()),
@@ -70,6 +90,19 @@ fn act(words: &[&str]) -> ExitCode {
             let id = node.vm_named(vm)?.id();
             node.vm_end(id).map(|()| 0)
         }),
+        ["down", directory] => on_node_of(directory, |node| node.end().map(|()| 0)),
+        ["join", directory, vm] => on_node(directory, |node| {
+            let vm = node.vm_named(vm)?;
+            Ok(vm.bind_any().map_or_else(|error| error.code().number(), |me| me.address().0))
+        }),
+        ["unbind", directory, vm, address] => on_node(directory, |node| {
+            let address = m3ipc::Address(address.parse().unwrap_or(0));
+            node.unbind(vm.parse().unwrap_or(0), address).map(|()| 0)
+        }),
+        ["trace", directory, vm] => on_node(directory, |node| {
+            node.trace(vm.parse().unwrap_or(0), m3ipc::trace::TraceConfig::default())
+                .map(|_trace| 0)
+        }),
         ["bind-other", directory, vm, pid] => bind_other(directory, vm, pid.parse().unwrap_or(0)),
         ["bind-child", directory, vm, rest @ ..] => bind_child(directory, vm, rest),
         ["wait-bind"] => wait_bind(),
@@ -82,6 +115,7 @@ fn act(words: &[&str]) -> ExitCode {
             m3ipc_users::until("the mark is there", || Path::new(mark).exists());
             println!("failed: {}", Command::new(program).arg("sleep").exec());
         }
+        ["logs"] => return logs(),
         ["directory"] => println!("{}", m3ipc::runtime::directory().display()),
         ["listen", directory] => listen(directory.as_ref()),
         _ => {
@@ -126,7 +160,11 @@ fn wait_bind() {
 
 /// Prints the number that an operation gives, or the code of its error.
 fn on_node(directory: &str, operation: impl FnOnce(&mut Node) -> Result<i32, NodeError>) {
-    match Node::find(directory.as_ref()).and_then(|mut node| operation(&mut node)) {
+    on_node_of(directory, |mut node| operation(&mut node));
+}
+
+fn on_node_of(directory: &str, operation: impl FnOnce(Node) -> Result<i32, NodeError>) {
+    match Node::find(directory.as_ref()).and_then(operation) {
         Ok(number) => println!("{number}"),
         Err(error) => println!("{} {}", error.code().number(), error.why()),
     }
@@ -210,6 +248,28 @@ fn listen(directory: &Path) {
             _ => println!("a client left"),
         }
     }
+}
+
+/// A system's daemon in the background: whether its log lies in the folder of logs, and in the
+/// runtime directory.
+fn logs() -> ExitCode {
+    if let Err(errno) = namespaces::hide_run() {
+        println!("SKIP no mount namespace: {errno}");
+        return ExitCode::SUCCESS;
+    }
+    let directory = Path::new(m3ipc::runtime::SYSTEM_DIRECTORY);
+    let (made, Ok(program)) = (std::fs::create_dir(directory), std::env::current_exe()) else {
+        return ExitCode::FAILURE;
+    };
+    print_either(made.map(|()| "made".to_owned()));
+    // The starter of a daemon in the background sets this variable.
+    let mut daemon = m3ipc_users::role_of(&program, 0, &["daemon", "--system"]);
+    daemon.env("M3_DETACHED", "1").stderr(Stdio::null());
+    let _daemon = m3ipc_users::Running::start(&mut daemon);
+    m3ipc_users::until("the daemon listens", || m3ipc::runtime::socket(directory).exists());
+    let logs = [Path::new(m3ipc::runtime::SYSTEM_LOGS), directory].map(|it| it.join("m3d.log"));
+    println!("{:?}", logs.map(|log| log.exists()));
+    ExitCode::SUCCESS
 }
 
 /// The system's node in a file system where /run belongs to this test: the daemon of `owner` in

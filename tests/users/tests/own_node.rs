@@ -2,6 +2,7 @@
 
 use m3ipc_users::{ATTACKER, Place, Running, VICTIM, is_root, set_mode};
 use std::path::Path;
+use std::process::Stdio;
 
 #[test]
 fn the_node_of_a_user_serves_that_user_and_root_only() {
@@ -25,6 +26,87 @@ fn the_node_of_a_user_serves_that_user_and_root_only() {
     }
     let said = place.run(ATTACKER, &["hello", path]);
     assert!(said.starts_with("-335 ") && said.contains("m3d --system"), "{said}");
+}
+
+#[test]
+fn lines_that_another_user_causes_are_few() {
+    if !is_root("lines that another user causes") {
+        return;
+    }
+    let place = Place::new();
+    let directory = place.folder("node", VICTIM, 0o700);
+    let path = text(&directory);
+    // The starter of a daemon in the background sets this variable.
+    let mut role = place.role(VICTIM, &["daemon", "--runtime-dir", path]);
+    let _daemon = Running::start(role.env("M3_DETACHED", "1").stderr(Stdio::null()));
+    let socket = directory.join("m3d.sock");
+    m3ipc_users::until("the daemon listens", || socket.exists());
+    set_mode(&directory, 0o755);
+    set_mode(&socket, 0o666);
+    for _ in 0..60 {
+        assert!(place.run(ATTACKER, &["hello", path]).starts_with("-335 "));
+    }
+    let log = std::fs::read_to_string(directory.join("m3d.log")).expect("a log");
+    let lines = log.lines().filter(|line| line.contains("a newcomer of another user")).count();
+    // 16 at once, and one each 5 seconds.
+    assert!((1..50).contains(&lines), "{lines} lines:\n{log}");
+    assert!(log.contains("some are left out"), "{log}");
+}
+
+/// What a second daemon in a directory says.
+fn refusal_of_daemon(place: &Place, user: u32, path: &str, flags: &[&str]) -> String {
+    let output = place.role(user, &["daemon", "--runtime-dir", path]).args(flags).output();
+    let output = output.expect("the role program starts");
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_daemon_in_the_directory_of_another_user_says_whose_it_is() {
+    if !is_root("a daemon in a directory of another user") {
+        return;
+    }
+    let place = Place::new();
+    let directory = place.folder("node", VICTIM, 0o755);
+    for user in [0, ATTACKER] {
+        let said = refusal_of_daemon(&place, user, text(&directory), &[]);
+        let whose = format!("belongs to user {VICTIM}, and a daemon of user {user}");
+        assert!(said.contains(&whose) && said.contains("--runtime-dir"), "{said}");
+    }
+    let systems = place.folder("system", 0, 0o755);
+    let _daemon = place.daemon(0, &systems);
+    let said = refusal_of_daemon(&place, ATTACKER, text(&systems), &["--system"]);
+    assert!(said.contains("belongs to user 0") && said.contains("use the node"), "{said}");
+}
+
+#[test]
+fn a_process_outside_of_the_daemons_pid_namespace_learns_why_it_is_refused() {
+    if !is_root("a PID namespace") {
+        return;
+    }
+    let place = Place::new();
+    if place.run(0, &["deeper", "directory"]).starts_with("SKIP") {
+        println!("SKIP a PID namespace: the system refuses one");
+        return;
+    }
+    let directory = place.path().join("node");
+    let path = text(&directory);
+    let words = ["deeper", "daemon", "--runtime-dir", path, "--log-level", "error"];
+    let _daemon = Running::start(&mut place.role(0, &words));
+    m3ipc_users::until("the daemon listens", || directory.join("m3d.sock").exists());
+    for role in ["find", "attach-at", "hello"] {
+        let said = place.run(0, &[role, path]);
+        assert!(said.starts_with("-335 ") && said.contains("PID namespace"), "{role}: {said}");
+    }
+    // The number in its lock is 1, which is another process here.
+    let said = refusal_of_daemon(&place, 0, path, &[]);
+    assert!(said.contains("another daemon (pid ") && !said.contains("(pid 1)"), "{said}");
+    let outside = place.path().join("outside");
+    let _other = place.daemon_with(0, &outside, &[]);
+    let words = ["deeper", "daemon", "--runtime-dir", text(&outside)];
+    let output = place.role(0, &words).output().expect("the role program starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("another daemon (in another PID namespace)"), "{said}");
 }
 
 /// A daemon as a library starts it, of the user of the test.

@@ -56,7 +56,7 @@ const TABLE: &[Row] = &[
     high("m3ipc-bench", &["m3ipc-report", "m3ipc-sockets", "m3ipc-shim"]),
     low("m3ipc-report", &[]),
     high("m3ipc-proxy", &["m3ipc-fabric"]),
-    low("m3ipc-registry", &["m3ipc-fabric", "m3ipc-abi"]),
+    low("m3ipc-registry", &["m3ipc-fabric", "m3ipc-sys", "m3ipc-abi"]),
     high("m3ipc-model", &[]),
     low("xtask", &[]),
 ];

@@ -1,4 +1,4 @@
-//! The figure of a step's output, and the closing lines of the test runners in it.
+//! The figure of a step's output, and the cases of the test runners in it.
 
 /// Which figure.
 pub enum Figure {
@@ -22,14 +22,13 @@ impl Figure {
                 let last = output.lines().rev().map(str::trim).find(|line| !line.is_empty());
                 last.unwrap_or("no output").chars().take(MAX_CHARS).collect()
             }
-            Self::TestTotals => {
-                let totals = closing_lines(output).into_iter().fold(Totals::default(), Totals::add);
-                format!(
-                    "{} passed, {} failed, {} ignored",
-                    totals.passed, totals.failed, totals.ignored
-                )
-            }
+            Self::TestTotals => Totals::of(output).to_string(),
         }
+    }
+
+    /// The cases that the step counts, or nothing where it has none.
+    pub fn totals(&self, output: &str) -> Option<Totals> {
+        matches!(self, Self::TestTotals).then(|| Totals::of(output))
     }
 
     /// The lines to print beside the figure: each runner's own totals.
@@ -41,35 +40,93 @@ impl Figure {
     }
 }
 
-/// The closing lines of cargo test, of nextest, and of the scripts of `tests/`.
+/// A failed case in the output of a step.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FailedCase {
+    /// Its name, as the runner prints it.
+    pub name: String,
+    /// The command that runs it alone, where the output names it.
+    pub alone: Option<String>,
+}
+
+/// The failed cases of `cargo test`, of pytest, of `cargo xtask cases`, and of the scripts of
+/// `tests/`.
+pub fn failed_cases(output: &str) -> Vec<FailedCase> {
+    let lines: Vec<&str> = output.lines().collect();
+    let case_at = |index: usize| {
+        let line = lines[index];
+        let name = if let Some(rest) = line.strip_prefix("FAIL ") {
+            rest
+        } else if let Some(rest) = line.strip_prefix("FAILED ") {
+            // pytest: the reason follows.
+            rest.split(" - ").next().unwrap_or(rest)
+        } else {
+            line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?
+        };
+        let follows =
+            lines.get(index + 1).and_then(|next| next.trim_start().strip_prefix("alone: "));
+        Some(FailedCase { name: name.to_owned(), alone: follows.map(str::to_owned) })
+    };
+    (0..lines.len()).filter_map(case_at).collect()
+}
+
+/// The closing lines of cargo test, of pytest, and of the scripts of `tests/`.
 fn closing_lines(output: &str) -> Vec<&str> {
     let is_closing = |line: &&str| {
-        line.starts_with("test result:")
-            || line.trim_start().starts_with("Summary [")
-            || (line.starts_with(|c: char| c.is_ascii_digit())
-                && line.contains(" passed, ")
-                && line.ends_with(" failed"))
+        line.starts_with("test result:") || {
+            let starts = line.starts_with(|c: char| c.is_ascii_digit());
+            let (counts, pytest) =
+                line.split_once(" in ").map_or((*line, false), |(c, _)| (c, true));
+            let is_count = |part: &str| {
+                let number = part.trim().split_once(' ').map(|(number, _)| number.parse::<u64>());
+                matches!(number, Some(Ok(_)))
+            };
+            starts
+                && counts.split(',').all(is_count)
+                && (pytest && line.contains(" passed") || line.contains(" passed, "))
+        }
     };
     output.lines().filter(is_closing).collect()
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Totals {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
+/// Counts of cases.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Totals {
+    /// Those that passed.
+    pub passed: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Those that could not run here, or are left out by their authors.
+    pub skipped: u64,
 }
 
 impl Totals {
-    fn add(self, line: &str) -> Self {
-        let timed_out = number_before(line, " timed out");
+    fn of(output: &str) -> Self {
+        closing_lines(output).into_iter().fold(Self::default(), Self::add_line)
+    }
+
+    fn add_line(self, line: &str) -> Self {
+        let skipped = number_before(line, " ignored") + number_before(line, " skipped");
+        self.plus(Self {
+            passed: number_before(line, " passed"),
+            failed: number_before(line, " failed"),
+            skipped,
+        })
+    }
+
+    /// The sums of both.
+    pub fn plus(self, other: Self) -> Self {
         Self {
-            passed: self.passed + number_before(line, " passed"),
-            failed: self.failed + number_before(line, " failed") + timed_out,
-            ignored: self.ignored
-                + number_before(line, " ignored")
-                + number_before(line, " skipped"),
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
         }
+    }
+}
+
+impl std::fmt::Display for Totals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
 
@@ -86,16 +143,40 @@ mod tests {
 
     const OUTPUT: &str = "running 2 tests\n\
         test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out\n\
+        test src/lib.rs - Link (line 12) ... FAILED\n\
         test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n\
-        \x20    Summary [   9.2s] 30 run: 28 passed (1 slow), 1 failed, 1 timed out, 4 skipped\n\
+        28 passed, 2 failed, 4 skipped\n\
+        FAIL m3ipc-crash::areas killed (exit status: 101, 1.0s)\n\
+        \x20    alone: cargo test -p m3ipc-crash\n\
+        FAILED test_pool.py::test_kill - AssertionError: no\n\
+        183 passed, 1 skipped in 20.31s\n\
         7 passed, 0 failed\n\
+        FAIL tcp pending tiny: < native, > shared\n\
         conformance: 7 passed, 0 failed of all\n";
 
     #[test]
     fn totals_are_summed_over_runners() {
-        assert_eq!(Figure::TestTotals.read(OUTPUT), "50 passed, 4 failed, 5 ignored");
-        assert_eq!(Figure::TestTotals.closing_lines(OUTPUT).len(), 4);
+        assert_eq!(Figure::TestTotals.read(OUTPUT), "233 passed, 4 failed, 6 skipped");
+        assert_eq!(Figure::TestTotals.closing_lines(OUTPUT).len(), 5);
         assert!(Figure::LastLine.closing_lines(OUTPUT).is_empty());
+        assert_eq!(Figure::LastLine.totals(OUTPUT), None);
+    }
+
+    #[test]
+    fn failed_cases_of_all_runners_are_found() {
+        let cases = failed_cases(OUTPUT);
+        let names: Vec<&str> = cases.iter().map(|case| &*case.name).collect();
+        assert_eq!(
+            names,
+            [
+                "src/lib.rs - Link (line 12)",
+                "m3ipc-crash::areas killed (exit status: 101, 1.0s)",
+                "test_pool.py::test_kill",
+                "tcp pending tiny: < native, > shared",
+            ]
+        );
+        let alone: Vec<bool> = cases.iter().map(|case| case.alone.is_some()).collect();
+        assert_eq!(alone, [false, true, false, false]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The steps of `--full` beside those of the gate, as data.
 
 use super::figure::Figure;
-use super::step::{Need, PLAIN, Run, Step};
+use super::step::{Gate, Need, PLAIN, Run, Step};
 
 /// A step of `--full` alone.
 const FULL: Step = Step { run: Run::Full, ..PLAIN };
@@ -12,8 +12,9 @@ const fn fuzz(name: &'static str, command: &'static str) -> Step {
         name,
         command,
         needs: &[Need::Program("cargo-fuzz")],
-        after: &["fuzz"],
+        takes: &["fuzz"],
         limit_s: 5_400,
+        gate: Gate::Check,
         next: "cargo fuzz run TARGET FILE, with the target and the file that the log names",
         ..FULL
     }
@@ -38,7 +39,7 @@ pub const LONG_TIER: &[Step] = &[
         command: "bash tests/c/run.sh",
         env: TARGET,
         needs: &[Need::File("tests/c/run.sh"), Need::Program("cc")],
-        after: &["build-release"],
+        takes: &["build-release"],
         lock: "release",
         figure: Figure::TestTotals,
         next: "run the script by itself",
@@ -49,7 +50,7 @@ pub const LONG_TIER: &[Step] = &[
         command: "bash tests/sockets/run.sh",
         env: TARGET,
         needs: &[Need::File("tests/sockets/run.sh"), Need::Program("cc")],
-        after: &["build-release"],
+        takes: &["build-release"],
         figure: Figure::TestTotals,
         next: "run the script with the name of the case after cargo build --release",
         ..FULL
@@ -59,7 +60,7 @@ pub const LONG_TIER: &[Step] = &[
         command: "env CALLS=50000 SEEDS=20 FIRST=100 bash tests/sockets/random.sh",
         env: TARGET,
         needs: &[Need::File("tests/sockets/random.sh"), Need::Program("cc")],
-        after: &["build-release"],
+        takes: &["build-release"],
         limit_s: 3_600,
         figure: Figure::TestTotals,
         next: "run the script with FIRST=<seed> SEEDS=1 CALLS=50000",
@@ -70,7 +71,7 @@ pub const LONG_TIER: &[Step] = &[
         command: "bash tests/sockets/suites.sh",
         env: TARGET,
         needs: &[Need::File("tests/sockets/suites.sh"), Need::Program("python3")],
-        after: &["build-release"],
+        takes: &["build-release"],
         limit_s: 14_400,
         figure: Figure::TestTotals,
         next: "run the script with the name of the suite after cargo build --release",
@@ -81,7 +82,7 @@ pub const LONG_TIER: &[Step] = &[
         command: "bash tests/sockets/speed.sh",
         env: TARGET,
         needs: &[Need::File("tests/sockets/speed.sh"), Need::Program("wrk")],
-        after: &["build-release"],
+        takes: &["build-release"],
         quiet: true,
         limit_s: 3_600,
         next: "run the script with --only and the name of the program",
@@ -114,7 +115,7 @@ pub const LONG_TIER: &[Step] = &[
         command: "bash tests/cpp/run.sh",
         env: &[("CARGO_TARGET_DIR", "{target}"), ("M3_SOAK_SECONDS", "60")],
         needs: &[Need::File("tests/cpp/run.sh"), Need::Program("c++")],
-        after: &["build-release"],
+        takes: &["build-release"],
         figure: Figure::TestTotals,
         next: "run the script by itself after cargo build --release",
         ..FULL
@@ -124,9 +125,9 @@ pub const LONG_TIER: &[Step] = &[
         command: "bash tests/python/wheel.sh -k test_random",
         env: &[("CARGO_TARGET_DIR", "{target}"), ("M3_SOAK_SECONDS", "60")],
         needs: &[Need::File("tests/python/wheel.sh"), Need::PythonModule("ensurepip")],
-        after: &["python-package"],
+        takes: &["python-package"],
         lock: "release",
-        figure: Figure::LastLine,
+        figure: Figure::TestTotals,
         next: "run the command alone; the log names the seed",
         ..FULL
     },
@@ -134,7 +135,7 @@ pub const LONG_TIER: &[Step] = &[
         name: "rpc",
         command: "cargo test --manifest-path examples/rpc/Cargo.toml --target-dir {target}/rpc",
         env: &[("M3_DAEMON", "{target}/release/m3d")],
-        after: &["build-release"],
+        takes: &["build-release"],
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command alone after cargo build --release -p m3ipc-daemon",
@@ -158,7 +159,8 @@ pub const LONG_TIER: &[Step] = &[
     Step {
         name: "large",
         command: "cargo test --release -p m3ipc-large -- --ignored --test-threads 1",
-        after: &["test", "build-release"],
+        takes: &["build-release"],
+        after: &["test"],
         lock: "release",
         quiet: true,
         limit_s: 7_200,
@@ -169,7 +171,7 @@ pub const LONG_TIER: &[Step] = &[
     Step {
         name: "build-attacks",
         command: "cargo build --release -p m3ipc-test-fixture -p m3ipc-hostile --bins",
-        after: &["build-release"],
+        takes: &["build-release"],
         lock: "release",
         limit_s: 1_800,
         figure: Figure::Fixed("the programs of the attacks"),
@@ -179,7 +181,7 @@ pub const LONG_TIER: &[Step] = &[
     Step {
         name: "attacks",
         command: "{target}/release/m3-tests-attacks",
-        after: &["build-attacks"],
+        takes: &["build-attacks"],
         quiet: true,
         next: "run it as root on a quiet machine of two CPUs, with the name of one attack",
         ..FULL
@@ -210,13 +212,8 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "conformance-nodes",
-        command: "cargo nextest run --cargo-profile gate -p m3ipc-conformance -p m3ipc-proxy -p \
-                  m3ipc-test-fixture \
-                  -p m3ipc-test-nodes --ignore-default-filter \
-                  -E binary(conformance)&package(m3ipc-test-nodes)",
-        needs: &[Need::Program("cargo-nextest")],
+        command: "{xtask} cases --long -p m3ipc-test-nodes --test conformance",
         after: &["test"],
-        lock: "gate",
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command with the name of the failed row",
@@ -224,13 +221,9 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "slow-path",
-        command: "cargo nextest run --cargo-profile gate -p m3ipc -p m3ipc-test-fixture -p \
-                  m3ipc-conformance -p \
-                  m3ipc-hostile -p m3ipc-crash",
+        command: "{xtask} cases -p m3ipc -p m3ipc-conformance -p m3ipc-hostile -p m3ipc-crash",
         env: &[("M3_NO_FAST_PATH", "1")],
-        needs: &[Need::Program("cargo-nextest")],
         after: &["test"],
-        lock: "gate",
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command with M3_NO_FAST_PATH=1 and the name of the failed test",
@@ -238,13 +231,9 @@ pub const LONG_TIER: &[Step] = &[
     },
     Step {
         name: "sleep-path",
-        command: "cargo nextest run --cargo-profile gate -p m3ipc -p m3ipc-test-fixture -p \
-                  m3ipc-conformance -p \
-                  m3ipc-hostile -p m3ipc-crash",
+        command: "{xtask} cases -p m3ipc -p m3ipc-conformance -p m3ipc-hostile -p m3ipc-crash",
         env: &[("M3_WAIT", "block")],
-        needs: &[Need::Program("cargo-nextest")],
         after: &["test"],
-        lock: "gate",
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command with M3_WAIT=block and the name of the failed test",
@@ -253,7 +242,7 @@ pub const LONG_TIER: &[Step] = &[
     Step {
         name: "install-dist",
         command: "{xtask} install --prefix /usr --destdir {target}/ci/install-dist",
-        after: &["build-release"],
+        takes: &["build-release"],
         lock: "release",
         limit_s: 1_800,
         next: "run it alone with another --destdir",
@@ -262,8 +251,9 @@ pub const LONG_TIER: &[Step] = &[
     Step {
         name: "sizes",
         command: "{xtask} check sizes",
-        after: &["install-dist"],
+        takes: &["install-dist"],
         next: "each finding says what to do",
+        gate: Gate::Check,
         ..FULL
     },
     Step {
@@ -272,6 +262,7 @@ pub const LONG_TIER: &[Step] = &[
         limit_s: 1_800,
         lock: "package",
         next: "run the command alone; `cargo package --list -p PACKAGE` lists the files",
+        gate: Gate::Check,
         ..FULL
     },
     Step {
@@ -296,6 +287,7 @@ pub const LONG_TIER: &[Step] = &[
         after: &["tools"],
         limit_s: 3_600,
         next: "check the network, or install the tool with cargo install or rustup",
+        gate: Gate::Check,
         ..FULL
     },
     Step {
@@ -306,6 +298,7 @@ pub const LONG_TIER: &[Step] = &[
         lock: "fuzz",
         limit_s: 1_800,
         next: "cargo fuzz run TARGET FILE, with the target and the file that the log names",
+        gate: Gate::Check,
         ..FULL
     },
     fuzz("fuzz-frames", "{xtask} fuzz frames --seconds 3600"),
@@ -324,6 +317,7 @@ pub const LONG_TIER: &[Step] = &[
         limit_s: 3_600,
         figure: Figure::TestTotals,
         next: "a test that needs a memory file takes #[cfg_attr(miri, ignore)]",
+        gate: Gate::Check,
         ..FULL
     },
     Step {
@@ -336,6 +330,7 @@ pub const LONG_TIER: &[Step] = &[
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command alone; the report names both the access and the allocation",
+        gate: Gate::Check,
         ..FULL
     },
     Step {
@@ -348,6 +343,7 @@ pub const LONG_TIER: &[Step] = &[
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command alone; the report names both accesses",
+        gate: Gate::Check,
         ..FULL
     },
 ];

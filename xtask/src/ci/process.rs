@@ -64,7 +64,11 @@ pub fn start(workspace: &Workspace, step: &Step, log: &Path) -> Result<Running, 
         .map_err(|source| Error::Start { program: words[0].clone(), source })
 }
 
-fn spawn(mut command: Command, limit: Duration, own_group: bool) -> io::Result<Running> {
+/// Starts a command that ends after `limit`; in a group of its own, all that it starts ends too.
+///
+/// # Errors
+/// Where the program cannot be started.
+pub fn spawn(mut command: Command, limit: Duration, own_group: bool) -> io::Result<Running> {
     if own_group {
         command.process_group(0);
     }

@@ -2,7 +2,7 @@
 //!
 //! A step starts when the steps that it follows have ended and a slot is free. A quiet step waits
 //! until nothing else runs, and nothing starts beside it. Steps that lock the same folder of cargo
-//! run one after the other. After a failure nothing more starts.
+//! run one after the other. A failed step leaves out the steps that take its output, and no others.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::workspace::Workspace;
 
+use super::figure::{FailedCase, Totals, failed_cases};
 use super::process::{self, Ended, Running};
 use super::step::Step;
 
@@ -19,12 +20,10 @@ use super::step::Step;
 const TAIL_LINES: usize = 100;
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
-/// How a step ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Passed,
-    Failed,
-    Skipped,
+/// A step that failed, with the cases that its output names.
+struct Failure<'a> {
+    step: &'a Step,
+    cases: Vec<FailedCase>,
 }
 
 /// The steps that wait, that run, and that have ended.
@@ -34,7 +33,10 @@ pub struct Schedule<'a> {
     slots: usize,
     waiting: Vec<&'a Step>,
     running: Vec<(&'a Step, Running)>,
-    ended: Vec<Outcome>,
+    failures: Vec<Failure<'a>>,
+    /// Steps whose output others cannot take.
+    unusable: Vec<&'static str>,
+    totals: Totals,
 }
 
 impl<'a> Schedule<'a> {
@@ -42,44 +44,47 @@ impl<'a> Schedule<'a> {
     pub fn new(workspace: &'a Workspace, logs: PathBuf, steps: Vec<&'a Step>) -> Self {
         // One more than CPUs: some steps wait for processes or for the network.
         let slots = thread::available_parallelism().map_or(1, |cpus| cpus.get() + 1).min(4);
-        let (running, ended) = (Vec::new(), Vec::new());
-        Self { workspace, logs, slots, waiting: steps, running, ended }
+        Self {
+            workspace,
+            logs,
+            slots,
+            waiting: steps,
+            running: Vec::new(),
+            failures: Vec::new(),
+            unusable: Vec::new(),
+            totals: Totals::default(),
+        }
     }
 
-    /// Runs all steps, or those until the first failure, and prints the totals.
+    /// Runs all steps. The last lines name each failed case with the command that runs it alone,
+    /// and count: the cases of a step with cases, and each other step as one.
     ///
     /// # Errors
     /// [`Error::Reported`] where a step failed; others where a step could not be started.
     pub fn run(mut self) -> Result<(), Error> {
         let start = Instant::now();
         let result = self.run_steps();
-        for (step, running) in &mut self.running {
-            println!("{:<12} ended: another step failed", step.name);
+        for (_, running) in &mut self.running {
             // It may have ended by itself since the last poll.
             let _ = running.end();
         }
         result?;
-        for step in &self.waiting {
-            println!("{:<12} SKIP    {:>7}  an earlier step failed", step.name, "");
-        }
-        let count = |outcome| self.ended.iter().filter(|ended| **ended == outcome).count();
-        let skipped = count(Outcome::Skipped) + self.waiting.len() + self.running.len();
         println!("{:<12} {:<7} {:>7.1}", "all", "", start.elapsed().as_secs_f64());
-        println!("{}", closing_line(count(Outcome::Passed), self.failed(), skipped));
-        if self.failed() > 0 { Err(Error::Reported) } else { Ok(()) }
-    }
-
-    fn failed(&self) -> usize {
-        self.ended.iter().filter(|ended| **ended == Outcome::Failed).count()
+        for failure in &self.failures {
+            failure.print(self.workspace);
+        }
+        println!("{}", self.totals);
+        if self.failures.is_empty() { Ok(()) } else { Err(Error::Reported) }
     }
 
     fn run_steps(&mut self) -> Result<(), Error> {
         loop {
+            self.leave_out();
             while let Some(index) = self.startable() {
                 let step = self.waiting.remove(index);
                 self.start(step)?;
             }
-            if self.running.is_empty() {
+            if self.running.is_empty() && self.waiting.is_empty() {
                 return Ok(());
             }
             for index in (0..self.running.len()).rev() {
@@ -92,11 +97,27 @@ impl<'a> Schedule<'a> {
                     self.close(step, running.took(), &ended);
                 }
             }
-            if self.failed() > 0 {
-                return Ok(());
-            }
             thread::sleep(POLL_EVERY);
         }
+    }
+
+    /// Leaves out the steps that take the output of a step that has none.
+    fn leave_out(&mut self) {
+        let lacks = |step: &Step| step.takes.iter().find(|name| self.unusable.contains(name));
+        let lacking = self.waiting.iter().enumerate();
+        let Some((index, name)) = lacking.flat_map(|(i, step)| Some((i, *lacks(step)?))).next()
+        else {
+            return;
+        };
+        let step = self.waiting.remove(index);
+        self.skip(step, &format!("it needs the output of `{name}`"));
+        self.leave_out();
+    }
+
+    fn skip(&mut self, step: &Step, reason: &str) {
+        println!("{:<12} SKIP    {:>7}  {reason}", step.name, "");
+        self.totals.skipped += 1;
+        self.unusable.push(step.name);
     }
 
     /// The first waiting step that may start now.
@@ -112,7 +133,7 @@ impl<'a> Schedule<'a> {
             };
             let locks =
                 |(other, _): &(&Step, Running)| !step.lock.is_empty() && other.lock == step.lock;
-            !step.after.iter().any(is_open)
+            !step.after.iter().chain(step.takes).any(is_open)
                 && !self.running.iter().any(locks)
                 && (!step.quiet || self.running.is_empty())
         })
@@ -120,12 +141,8 @@ impl<'a> Schedule<'a> {
 
     fn start(&mut self, step: &'a Step) -> Result<(), Error> {
         if let Some(reason) = step.missing(self.workspace) {
-            println!("{:<12} SKIP    {:>7}  {reason}", step.name, "");
-            self.ended.push(Outcome::Skipped);
+            self.skip(step, &reason);
             return Ok(());
-        }
-        if let Some(reason) = step.falls_back(self.workspace) {
-            println!("{:<12} NOTE    {:>7}  {reason}: {}", step.name, "", step.fallback);
         }
         let running = process::start(self.workspace, step, &self.log(step))?;
         self.running.push((step, running));
@@ -137,40 +154,62 @@ impl<'a> Schedule<'a> {
     }
 
     /// Prints the line of a step that has ended, and after a failure the end of its log.
-    fn close(&mut self, step: &Step, took: Duration, ended: &Ended) {
+    fn close(&mut self, step: &'a Step, took: Duration, ended: &Ended) {
         let log = self.log(step);
         let output = fs::read(&log).unwrap_or_default();
         let output = String::from_utf8_lossy(&output);
         let output = output.split_once('\n').map_or("", |(_command, rest)| rest);
-        let (outcome, figure) = match ended {
-            Ended::Exited(status) if status.success() => {
-                (Outcome::Passed, step.figure.read(output))
-            }
-            Ended::Exited(status) => (Outcome::Failed, status.to_string()),
-            Ended::OutOfTime => {
-                (Outcome::Failed, format!("still running after {} s; ended", step.limit_s))
-            }
+        let fault = match ended {
+            Ended::Exited(status) if status.success() => None,
+            Ended::Exited(status) => Some(status.to_string()),
+            Ended::OutOfTime => Some(format!("still running after {} s; ended", step.limit_s)),
         };
         for line in step.figure.closing_lines(output) {
             println!("{line}");
         }
-        let result = if outcome == Outcome::Passed { "passed" } else { "FAILED" };
+        let mut totals = step.figure.totals(output).unwrap_or_default();
+        let figure = step.figure.read(output);
+        let (result, figure) = match &fault {
+            None => ("passed", figure),
+            Some(fault) => ("FAILED", format!("{figure}; {fault}")),
+        };
         let seconds = took.as_secs_f64();
         let log = log.strip_prefix(&self.workspace.root).unwrap_or(&log).display();
         println!("{:<12} {result:<7} {seconds:>7.1}  {figure}  [{log}]", step.name);
-        if outcome == Outcome::Failed {
+        if fault.is_some() {
             let lines: Vec<&str> = output.lines().collect();
             for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
                 println!("    | {line}");
             }
-            println!("    alone: {}\n    next:  {}", step.command_line(), step.next);
+            // A build that failed, or a runner that ended early, is a failure without a case.
+            totals.failed = totals.failed.max(1);
+            self.failures.push(Failure { step, cases: failed_cases(output) });
+            self.unusable.push(step.name);
+        } else if totals == Totals::default() {
+            totals.passed = 1;
         }
-        self.ended.push(outcome);
+        self.totals = self.totals.plus(totals);
     }
 }
 
-fn closing_line(passed: usize, failed: usize, skipped: usize) -> String {
-    format!("{passed} passed, {failed} failed, {skipped} skipped")
+impl Failure<'_> {
+    fn print(&self, workspace: &Workspace) {
+        let step = self.step;
+        if self.cases.is_empty() {
+            println!("FAILED {}\n       alone: {}", step.name, step.command_line(workspace));
+        }
+        for case in &self.cases {
+            println!("FAILED {}: {}", step.name, case.name);
+            match &case.alone {
+                Some(command) => println!("       alone: {command}"),
+                None if !step.case.is_empty() => {
+                    println!("       alone: {}", step.case_command(&case.name));
+                }
+                None => {}
+            }
+        }
+        println!("       next:  {}", step.next);
+    }
 }
 
 #[cfg(test)]
@@ -194,11 +233,6 @@ mod tests {
         let order = fs::read_to_string(folder.join("order")).unwrap_or_default();
         let _ = fs::remove_dir_all(&folder);
         (result, order.split_whitespace().collect::<Vec<_>>().join(" "))
-    }
-
-    #[test]
-    fn the_closing_line_is_plain() {
-        assert_eq!(closing_line(7, 0, 2), "7 passed, 0 failed, 2 skipped");
     }
 
     const A: Step = Step { name: "a", command: "sh a", ..PLAIN };
@@ -239,16 +273,17 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_ends_the_others() {
+    fn a_failure_leaves_out_the_steps_that_take_its_output_alone() {
         let (result, order) = run(
             &[
-                (A, "sleep 600; echo a >>order"),
-                (B, "echo b >>order; exit 1"),
-                (Step { after: &["b"], ..C }, "echo c >>order"),
+                (A, "echo a >>order; exit 1"),
+                (Step { takes: &["a"], ..B }, "echo b >>order"),
+                (Step { takes: &["b"], ..C }, "echo c >>order"),
+                (Step { after: &["a"], ..D }, "echo d >>order"),
             ],
             "failure",
         );
         assert!(matches!(result, Err(Error::Reported)));
-        assert_eq!(order, "b");
+        assert_eq!(order, "a d");
     }
 }

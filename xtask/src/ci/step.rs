@@ -11,15 +11,17 @@ pub struct Step {
     pub name: &'static str,
     /// The program and its arguments; see [`Step::words`] for the words in braces.
     pub command: &'static str,
-    /// The command to run instead where a tool of `needs` is missing; empty for none.
-    pub fallback: &'static str,
     /// Variables set for the command.
     pub env: &'static [(&'static str, &'static str)],
     /// Things that must be there; CI skips the step and says so where something is missing.
     pub needs: &'static [Need],
-    /// Steps that must end first.
+    /// Steps whose output it takes: it follows them, and is left out where one of them failed.
+    pub takes: &'static [&'static str],
+    /// Steps that must end first, however they end.
     pub after: &'static [&'static str],
-    /// The runs that include it.
+    /// The command that includes it.
+    pub gate: Gate,
+    /// The runs of that command that include it.
     pub run: Run,
     /// Whether nothing may run beside it, because it measures or depends on time.
     pub quiet: bool,
@@ -29,18 +31,31 @@ pub struct Step {
     pub limit_s: u64,
     /// The figure of its output.
     pub figure: Figure,
+    /// The command that runs one failed case alone, with `{case}` for its name, or `{1}` to `{3}`
+    /// for the words of its name. Empty where the output names the command, or where the step has
+    /// no cases.
+    pub case: &'static str,
     /// What to do when it fails.
     pub next: &'static str,
+}
+
+/// The command that includes a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// `cargo xtask test`: builds and runs the product. It needs cargo and Debian's packages alone.
+    Test,
+    /// `cargo xtask check`: reads the tree, with tools that it installs.
+    Check,
 }
 
 /// The runs that include a step. Each includes the steps of those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Run {
-    /// `cargo xtask ci --fast`: the loop of a person at work.
+    /// With `--fast`: the loop of a person at work.
     Fast,
-    /// `cargo xtask ci`: the gate.
+    /// Without an option: the gate.
     Gate,
-    /// `cargo xtask ci --full`: also soak, fuzzing, miri and sanitizers.
+    /// With `--full`: the long tier too.
     Full,
 }
 
@@ -52,8 +67,6 @@ pub enum Need {
     Program(&'static str),
     /// A module of python3; Debian has `ensurepip` in the package python3-venv.
     PythonModule(&'static str),
-    /// A toolchain of rustup.
-    Toolchain(&'static str),
     /// A file of the nightly toolchain.
     Nightly(&'static str),
 }
@@ -62,53 +75,54 @@ pub enum Need {
 pub const PLAIN: Step = Step {
     name: "",
     command: "",
-    fallback: "",
     env: &[],
     needs: &[],
+    takes: &[],
     after: &[],
+    gate: Gate::Test,
     run: Run::Gate,
     quiet: false,
     lock: "",
     limit_s: 900,
     figure: Figure::LastLine,
+    case: "",
     next: "",
 };
 
 impl Step {
     /// The command with its words in braces replaced.
     ///
-    /// `{target}` is cargo's target folder and `{host}` the target triple. `{xtask}` is a copy of
-    /// this program, because a build during the run may replace the original.
+    /// `{target}` is cargo's target folder, `{host}` the target triple and `{msrv}` the oldest
+    /// compiler. `{xtask}` is a copy of this program, because a build during the run may replace
+    /// the original.
     pub fn words(&self, workspace: &Workspace) -> Vec<String> {
-        let words = if self.falls_back(workspace).is_none() { self.command } else { self.fallback };
-        words.split_whitespace().map(|word| expand(word, workspace)).collect()
+        self.command.split_whitespace().map(|word| expand(word, workspace)).collect()
     }
 
-    /// Why CI must skip the step, or nothing where all its needs are met.
+    /// Why the step must be skipped, or nothing where all its needs are met.
     pub fn missing(&self, workspace: &Workspace) -> Option<String> {
-        if !self.fallback.is_empty() {
-            return None;
-        }
         self.needs.iter().find_map(|need| need.missing(workspace))
     }
 
-    /// Why CI must run the fallback, or nothing where it runs the command.
-    pub fn falls_back(&self, workspace: &Workspace) -> Option<String> {
-        if self.fallback.is_empty() {
-            return None;
+    /// The command that runs one of its cases alone. A reason may follow the name of the case.
+    pub fn case_command(&self, name: &str) -> String {
+        let name = name.split(": ").next().unwrap_or(name);
+        let name = name.split(" (").next().unwrap_or(name);
+        let mut words = name.split_whitespace();
+        let mut command = self.case.replace("{case}", name);
+        for place in ["{1}", "{2}", "{3}"] {
+            command = command.replace(place, words.next().unwrap_or_default());
         }
-        self.needs.iter().find_map(|need| need.missing(workspace))
+        command
     }
 
     /// The command as a person would type it.
-    pub fn command_line(&self) -> String {
+    pub fn command_line(&self, workspace: &Workspace) -> String {
         let mut line: Vec<String> =
             self.env.iter().map(|(key, value)| format!("{key}='{value}'")).collect();
         line.push(self.command.to_owned());
-        line.join(" ")
-            .replace("{target}", "target")
-            .replace("{xtask}", "cargo xtask")
-            .replace("{host}", HOST)
+        let line = line.join(" ").replace("{target}", "target").replace("{xtask}", "cargo xtask");
+        expand(&line, workspace)
     }
 }
 
@@ -125,6 +139,7 @@ pub fn expand(text: &str, workspace: &Workspace) -> String {
     text.replace("{xtask}", "{target}/ci/xtask")
         .replace("{target}", &target)
         .replace("{host}", HOST)
+        .replace("{msrv}", workspace.oldest_compiler())
 }
 
 impl Need {
@@ -138,8 +153,6 @@ impl Need {
             }
             Self::PythonModule(name) => (!tools::python_has(name))
                 .then(|| format!("python3 has no module {name} (Debian: python3-venv)")),
-            Self::Toolchain(version) => (!tools::has_toolchain(version))
-                .then(|| format!("rustup has no toolchain {version}")),
             Self::Nightly(path) => (!tools::nightly_has(path))
                 .then(|| format!("rustup has no nightly toolchain with {path}")),
         }
@@ -164,10 +177,20 @@ mod tests {
             env: &[("RUSTFLAGS", "--cfg loom")],
             ..PLAIN
         };
-        let line = CHECK.command_line();
+        let line = CHECK.command_line(&nowhere());
         assert_eq!(line, "RUSTFLAGS='--cfg loom' cargo xtask check width --in target/x");
         let words = ["/n/target/ci/xtask", "check", "width", "--in", "/n/target/x"];
         assert_eq!(CHECK.words(&nowhere()), words);
+    }
+
+    #[test]
+    fn a_failed_case_has_a_command_of_its_own() {
+        const MATRIX: Step = Step { case: "KIND={1} tests/sockets/run.sh {2}", ..PLAIN };
+        let command = MATRIX.case_command("tcp pending tiny: < native, > shared");
+        assert_eq!(command, "KIND=tcp tests/sockets/run.sh pending");
+        const DOC: Step = Step { case: "cargo test --doc {3}", ..PLAIN };
+        let command = DOC.case_command("src/call.rs - call::Call::send (line 12)");
+        assert_eq!(command, "cargo test --doc call::Call::send");
     }
 
     #[test]
@@ -176,23 +199,10 @@ mod tests {
             Need::File("tests/c/run.sh"),
             Need::Program("no-such-program-anywhere"),
             Need::PythonModule("no_such_module_anywhere"),
-            Need::Toolchain("0.1"),
             Need::Nightly("no/such/file"),
         ] {
             assert!(need.missing(&nowhere()).is_some());
         }
         assert_eq!(Need::Program("sh").missing(&nowhere()), None);
-    }
-
-    #[test]
-    fn a_fallback_runs_where_the_tool_is_missing() {
-        const MISSING: Step = Step {
-            command: "first",
-            fallback: "second",
-            needs: &[Need::Program("no-such-program-anywhere")],
-            ..PLAIN
-        };
-        assert_eq!(MISSING.words(&nowhere()), ["second"]);
-        assert_eq!(MISSING.missing(&nowhere()), None);
     }
 }

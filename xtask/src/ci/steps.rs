@@ -2,11 +2,12 @@
 //! [`long_tier`](super::long_tier).
 
 use super::figure::Figure;
-use super::step::{Need, PLAIN, Run, Step};
+use super::step::{Gate, Need, PLAIN, Run, Step};
 
 /// A check of xtask itself.
 const fn check(name: &'static str, command: &'static str) -> Step {
-    Step { name, command, run: Run::Fast, next: "each finding says what to do", ..PLAIN }
+    let next = "each finding says what to do";
+    Step { name, command, gate: Gate::Check, run: Run::Fast, next, ..PLAIN }
 }
 
 /// Scripts of the gate take what the step `programs` has kept, and build nothing.
@@ -26,6 +27,7 @@ pub const GATE: &[Step] = &[
         run: Run::Fast,
         figure: Figure::Fixed("every file as rustfmt leaves it"),
         next: "cargo fmt --all",
+        gate: Gate::Check,
         ..PLAIN
     },
     check("direction", "{xtask} check direction"),
@@ -39,11 +41,13 @@ pub const GATE: &[Step] = &[
     check("links", "{xtask} check links"),
     check("circles", "{xtask} check circles"),
     check("orphans", "{xtask} check orphans"),
+    check("locks", "{xtask} check locks"),
     Step {
         name: "pages",
         command: "bash tests/c/check_pages.sh",
         needs: &[Need::File("tests/c/check_pages.sh")],
         next: "write or correct the man page in docs/man that the log names",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
@@ -58,7 +62,7 @@ pub const GATE: &[Step] = &[
     Step {
         name: "build-proxy",
         command: "cargo build --profile gate -p m3ipc-proxy -p m3ipc-registry",
-        after: &["build"],
+        takes: &["build"],
         lock: "gate",
         limit_s: 1_800,
         figure: Figure::Fixed("what a plain build leaves out"),
@@ -68,7 +72,7 @@ pub const GATE: &[Step] = &[
     Step {
         name: "programs",
         command: "sh tests/programs.sh {target}/gate {target}/ci/built/gate",
-        after: &["build-proxy"],
+        takes: &["build-proxy"],
         lock: "gate",
         next: "the log names the file that could not be linked",
         ..PLAIN
@@ -78,7 +82,7 @@ pub const GATE: &[Step] = &[
         command: "{xtask} install --no-build --profile gate --prefix /usr \
                   --destdir {target}/ci/install",
         env: PROGRAMS,
-        after: &["programs"],
+        takes: &["programs"],
         next: "run it alone with another --destdir",
         ..PLAIN
     },
@@ -90,6 +94,7 @@ pub const GATE: &[Step] = &[
         lock: "gate",
         figure: Figure::Fixed("no warnings"),
         next: "correct the code; `cargo clippy --fix` does the simple ones",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
@@ -107,10 +112,11 @@ pub const GATE: &[Step] = &[
         command: "bash tests/sockets/run.sh",
         env: PROGRAMS,
         needs: &[Need::File("tests/sockets/run.sh"), Need::Program("cc")],
-        after: &["programs", "build-tests"],
+        takes: &["programs", "build-tests"],
         figure: Figure::TestTotals,
         next: "run the script with the name of the case and PROFILE=gate after cargo build \
                --profile gate",
+        case: "KIND={1} PROFILE=gate tests/sockets/run.sh {2}",
         ..PLAIN
     },
     Step {
@@ -118,6 +124,7 @@ pub const GATE: &[Step] = &[
         command: "{xtask} tools",
         limit_s: 3_600,
         next: "check the network, or install the tool with cargo install",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
@@ -127,6 +134,7 @@ pub const GATE: &[Step] = &[
         after: &["tools"],
         figure: Figure::Fixed("no dead dependency"),
         next: "remove the dependencies that the log names",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
@@ -134,6 +142,7 @@ pub const GATE: &[Step] = &[
         command: "{xtask} check public-api",
         lock: "api",
         next: "each finding says what to do",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
@@ -144,6 +153,7 @@ pub const GATE: &[Step] = &[
         lock: "gate",
         figure: Figure::Fixed("no warnings"),
         next: "correct the link or the block that the log names",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
@@ -151,15 +161,17 @@ pub const GATE: &[Step] = &[
         command: "cargo package --workspace --allow-dirty --quiet --no-verify",
         figure: Figure::Fixed("each package has its archive"),
         next: "run the command alone; `cargo package --list -p PACKAGE` lists the files",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
         name: "msrv",
-        command: "cargo +1.88 check --workspace --target-dir {target}/msrv",
-        needs: &[Need::Toolchain("1.88")],
+        command: "cargo +{msrv} check --workspace --target-dir {target}/msrv",
+        after: &["tools"],
         lock: "msrv",
-        figure: Figure::Fixed("Rust 1.88 compiles the workspace"),
+        figure: Figure::Fixed("the oldest Rust compiles the workspace"),
         next: "replace the newer function, or raise rust-version with an entry in CHANGELOG.md",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
@@ -168,26 +180,19 @@ pub const GATE: &[Step] = &[
         needs: &[Need::File("docs/book.toml"), Need::Program("mdbook")],
         after: &["tools"],
         next: "run the command alone",
+        gate: Gate::Check,
         ..PLAIN
     },
     Step {
         name: "test",
-        command: "cargo nextest run --cargo-profile gate --workspace --no-fail-fast",
-        fallback: "cargo test --profile gate --workspace --no-fail-fast --lib --bins --tests",
-        // Most tests wait for processes: four at a time keep two CPUs busy.
-        env: &[
-            ("M3_SOAK_SECONDS", "5"),
-            ("M3_ORACLE_CASES", "3000"),
-            ("M3_FILES_SECONDS", "10"),
-            ("NEXTEST_TEST_THREADS", "4"),
-        ],
-        needs: &[Need::Program("cargo-nextest")],
-        after: &["build-tests", "tools"],
+        command: "{xtask} cases",
+        env: &[("M3_SOAK_SECONDS", "5"), ("M3_ORACLE_CASES", "3000"), ("M3_FILES_SECONDS", "10")],
+        takes: &["build-tests"],
         run: Run::Fast,
         quiet: true,
         limit_s: 1_800,
         figure: Figure::TestTotals,
-        next: "run the failed test alone: cargo test -p PACKAGE NAME -- --nocapture",
+        next: "the log has the output of each failed case",
         ..PLAIN
     },
     Step {
@@ -195,11 +200,12 @@ pub const GATE: &[Step] = &[
         command: "cargo test --profile gate --workspace --doc --no-fail-fast",
         // rustdoc builds its programs elsewhere, where no daemon lies beside them.
         env: &[("M3_DAEMON", "{target}/ci/built/gate/m3d")],
-        after: &["build-tests", "programs"],
+        takes: &["build-tests", "programs"],
         run: Run::Fast,
         lock: "gate",
         figure: Figure::TestTotals,
         next: "run the example alone: cargo test -p PACKAGE --doc NAME",
+        case: "cargo test --profile gate --workspace --doc {3}",
         ..PLAIN
     },
     Step {
@@ -207,7 +213,7 @@ pub const GATE: &[Step] = &[
         command: "bash tests/c/run.sh",
         env: PROGRAMS,
         needs: &[Need::File("tests/c/run.sh"), Need::Program("cc")],
-        after: &["programs"],
+        takes: &["programs"],
         figure: Figure::TestTotals,
         next: "run the script by itself with PROFILE=gate",
         ..PLAIN
@@ -217,7 +223,7 @@ pub const GATE: &[Step] = &[
         command: "bash tests/cpp/run.sh",
         env: PROGRAMS,
         needs: &[Need::File("tests/cpp/run.sh"), Need::Program("c++")],
-        after: &["programs"],
+        takes: &["programs"],
         figure: Figure::TestTotals,
         next: "run the script by itself with PROFILE=gate",
         ..PLAIN
@@ -227,7 +233,7 @@ pub const GATE: &[Step] = &[
         command: "bash tests/sockets/random.sh",
         env: PROGRAMS,
         needs: &[Need::File("tests/sockets/random.sh"), Need::Program("cc")],
-        after: &["programs"],
+        takes: &["programs"],
         figure: Figure::TestTotals,
         next: "run the script with FIRST=<seed>, SEEDS=1 and PROFILE=gate after cargo build \
                --profile gate",
@@ -238,7 +244,7 @@ pub const GATE: &[Step] = &[
         command: "bash tests/python/run.sh",
         env: PROGRAMS,
         needs: &[Need::File("tests/python/run.sh"), Need::Program("python3")],
-        after: &["programs"],
+        takes: &["programs"],
         figure: Figure::TestTotals,
         next: "run the script by itself with PROFILE=gate",
         ..PLAIN
@@ -248,10 +254,11 @@ pub const GATE: &[Step] = &[
         command: "bash tests/python/wheel.sh",
         env: &[("CARGO_TARGET_DIR", "{target}"), ("PROFILE", "gate")],
         needs: &[Need::File("tests/python/wheel.sh"), Need::PythonModule("ensurepip")],
-        after: &["programs"],
+        takes: &["programs"],
         lock: "gate",
-        figure: Figure::LastLine,
+        figure: Figure::TestTotals,
         next: "run the script by itself with PROFILE=gate; words after it go to pytest, as -k NAME",
+        case: "PROFILE=gate tests/python/wheel.sh {case}",
         ..PLAIN
     },
     Step {
@@ -259,7 +266,7 @@ pub const GATE: &[Step] = &[
         command: "bash tests/snippets/run.sh",
         env: &[("CARGO_TARGET_DIR", "{target}"), ("CARGOFLAGS", "--profile gate")],
         needs: &[Need::File("tests/snippets/run.sh")],
-        after: &["programs"],
+        takes: &["programs"],
         lock: "gate",
         figure: Figure::TestTotals,
         next: "run the script by itself with CARGOFLAGS='--profile gate'",
@@ -271,7 +278,7 @@ pub const GATE: &[Step] = &[
         name: "bench-ipc",
         command: "{target}/ci/built/gate/m3 bench ipc --quick --rounds 1 --millis 2 --only \
                   ipc1,ipc2,ipc3",
-        after: &["programs"],
+        takes: &["programs"],
         quiet: true,
         next: "run it by itself",
         ..PLAIN
@@ -279,7 +286,7 @@ pub const GATE: &[Step] = &[
     Step {
         name: "bench-area",
         command: "{target}/ci/built/gate/m3 bench area --quick --rounds 1 --millis 2",
-        after: &["programs"],
+        takes: &["programs"],
         quiet: true,
         next: "run it by itself",
         ..PLAIN
@@ -287,7 +294,7 @@ pub const GATE: &[Step] = &[
     Step {
         name: "bench-copy",
         command: "{target}/ci/built/gate/m3 bench copy --quick --rounds 1 --millis 2",
-        after: &["programs"],
+        takes: &["programs"],
         quiet: true,
         next: "run it by itself",
         ..PLAIN

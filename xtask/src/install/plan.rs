@@ -17,7 +17,7 @@
 //! ```
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::Error;
@@ -48,37 +48,56 @@ const UNITS: &[(&str, &str)] = &[
     ("dist/wireshark", "share/m3ipc/wireshark"),
 ];
 
-/// Places everything from the folder `built`; `shared` is the library that programs load.
+/// What the installation takes, beside the tree.
+pub struct Sources {
+    /// The folder of what cargo built.
+    pub built: PathBuf,
+    /// The library that programs load.
+    pub shared: PathBuf,
+    /// The program `m3` of this machine, which writes its pages and completions.
+    pub m3: PathBuf,
+    /// The program that separates debug information.
+    pub objcopy: String,
+}
+
+/// Places everything.
 ///
 /// # Errors
 /// Where a part is missing, or a file cannot be written.
 pub fn install(
     workspace: &Workspace,
-    built: &Path,
-    shared: &Path,
+    sources: &Sources,
     values: &Values,
     placer: &mut Placer,
 ) -> Result<(), Error> {
+    let Sources { built, m3, objcopy, .. } = sources;
+    let mut binary = |name: &str, folder: &Path| {
+        binary(objcopy, &built.join(name), &folder.join(name), values, placer)
+    };
     for name in PROGRAMS {
-        binary(&built.join(name), &values.prefix.join("bin").join(name), values, placer)?;
+        binary(name, &values.prefix.join("bin"))?;
     }
-    let archive = built.join(versioned::archive(workspace));
-    libraries(&archive, shared, values, placer)?;
-    let preload = "libm3sock.so";
-    binary(&built.join(preload), &values.libdir.join("m3ipc").join(preload), values, placer)?;
+    binary("libm3sock.so", &values.libdir.join("m3ipc"))?;
+    libraries(&built.join(versioned::archive(workspace)), sources, values, placer)?;
     headers::install(&workspace.root, &values.prefix.join("include"), placer)?;
     development(&workspace.root, values, placer)?;
     documents(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;
-    command_pages(&built.join("m3"), values, placer)?;
+    command_pages(m3, values, placer)?;
     // A page that people wrote takes the place of a page of a command.
     pages(&workspace.root, values, placer)?;
-    completions(&built.join("m3"), values, placer)
+    completions(m3, values, placer)
 }
 
 /// Places a program or a shared library, and its debug information below `lib/debug`.
-fn binary(from: &Path, to: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
-    let separated = strip::separate(from)?;
+fn binary(
+    objcopy: &str,
+    from: &Path,
+    to: &Path,
+    values: &Values,
+    placer: &mut Placer,
+) -> Result<(), Error> {
+    let separated = strip::separate(objcopy, from)?;
     placer.file(to, &separated.program, PROGRAM)?;
     let Some(debug) = separated.debug else { return Ok(()) };
     // Debuggers look for the name that the link holds, which is that of the built file.
@@ -90,10 +109,11 @@ fn binary(from: &Path, to: &Path, values: &Values, placer: &mut Placer) -> Resul
 /// Places the libraries.
 fn libraries(
     archive: &Path,
-    shared: &Path,
+    sources: &Sources,
     values: &Values,
     placer: &mut Placer,
 ) -> Result<(), Error> {
+    let Sources { shared, objcopy, .. } = sources;
     let content = fs::read(shared).map_err(|e| Error::read(shared, e))?;
     let soname = values.soname();
     // Without it, a program linked today would load each later version tomorrow.
@@ -104,10 +124,10 @@ fn libraries(
         });
     }
     let real = format!("libm3ipc.so.{}", values.version);
-    binary(shared, &values.libdir.join(&real), values, placer)?;
+    binary(objcopy, shared, &values.libdir.join(&real), values, placer)?;
     placer.link(&values.libdir.join(&soname), &real)?;
     placer.link(&values.libdir.join("libm3ipc.so"), &soname)?;
-    placer.file(&values.libdir.join("libm3ipc.a"), &strip::archive(archive)?, TEXT)
+    placer.file(&values.libdir.join("libm3ipc.a"), &strip::archive(objcopy, archive)?, TEXT)
 }
 
 /// Places the files of pkg-config and CMake.

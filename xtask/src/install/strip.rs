@@ -20,7 +20,7 @@ pub struct Separated {
 ///
 /// # Errors
 /// Where the file cannot be read, or objcopy is missing or fails.
-pub fn separate(from: &Path) -> Result<Separated, Error> {
+pub fn separate(objcopy: &str, from: &Path) -> Result<Separated, Error> {
     let content = fs::read(from).map_err(|e| Error::read(from, e))?;
     if !content.starts_with(b"\x7fELF") {
         return Ok(Separated { program: content, debug: None });
@@ -28,10 +28,10 @@ pub fn separate(from: &Path) -> Result<Separated, Error> {
     let folder = OwnFolder::beside(from)?;
     let debug = folder.path_of(from, "debug");
     let program = folder.path_of(from, "stripped");
-    objcopy(&["--only-keep-debug", "--compress-debug-sections"], from, &debug)?;
+    copy(objcopy, &["--only-keep-debug", "--compress-debug-sections"], from, &debug)?;
     // The link holds a checksum of the debug file, so that file must exist before.
     let link = format!("--add-gnu-debuglink={}", debug.display());
-    objcopy(&["--strip-all", &link], from, &program)?;
+    copy(objcopy, &["--strip-all", &link], from, &program)?;
     let read = |path: &PathBuf| fs::read(path).map_err(|e| Error::read(path, e));
     Ok(Separated { program: read(&program)?, debug: Some(read(&debug)?) })
 }
@@ -40,14 +40,14 @@ pub fn separate(from: &Path) -> Result<Separated, Error> {
 ///
 /// # Errors
 /// Where objcopy is missing or fails, or its output cannot be read.
-pub fn archive(from: &Path) -> Result<Vec<u8>, Error> {
+pub fn archive(objcopy: &str, from: &Path) -> Result<Vec<u8>, Error> {
     let content = fs::read(from).map_err(|e| Error::read(from, e))?;
     if !content.starts_with(b"!<arch>") {
         return Ok(content);
     }
     let folder = OwnFolder::beside(from)?;
     let stripped = folder.path_of(from, "stripped");
-    objcopy(&["--strip-debug"], from, &stripped)?;
+    copy(objcopy, &["--strip-debug"], from, &stripped)?;
     fs::read(&stripped).map_err(|e| Error::read(&stripped, e))
 }
 
@@ -76,17 +76,16 @@ impl Drop for OwnFolder {
     }
 }
 
-fn objcopy(options: &[&str], from: &Path, to: &Path) -> Result<(), Error> {
-    let mut objcopy = Command::new("objcopy");
-    objcopy.args(options).arg(from).arg(to);
-    let status = objcopy
-        .status()
-        .map_err(|source| Error::Start { program: "objcopy (of binutils)".into(), source })?;
+fn copy(objcopy: &str, options: &[&str], from: &Path, to: &Path) -> Result<(), Error> {
+    let status =
+        Command::new(objcopy).args(options).arg(from).arg(to).status().map_err(|source| {
+            Error::Start { program: format!("{objcopy} (of binutils)"), source }
+        })?;
     if status.success() {
         return Ok(());
     }
     Err(Error::Failed {
-        command: format!("objcopy {} {}", options.join(" "), from.display()),
+        command: format!("{objcopy} {} {}", options.join(" "), from.display()),
         status,
     })
 }
@@ -103,7 +102,7 @@ mod tests {
         // This test's own program has debug information.
         fs::copy(std::env::current_exe().expect("a test has a path"), &program).expect("a copy");
         let whole = fs::metadata(&program).expect("it was copied").len();
-        let Ok(separated) = separate(&program) else {
+        let Ok(separated) = separate("objcopy", &program) else {
             println!("SKIP debug information: objcopy is not installed");
             return;
         };
@@ -114,7 +113,8 @@ mod tests {
         assert!(separated.program.windows(link.len()).any(|window| window == link));
         // Several at once, as installs of one build are.
         std::thread::scope(|scope| {
-            let separates = || separate(&program).map(|it| it.program).expect("as before");
+            let separates =
+                || separate("objcopy", &program).map(|it| it.program).expect("as before");
             let several = [(); 6].map(|()| scope.spawn(separates));
             for other in several {
                 assert!(other.join().expect("no panic") == separated.program);
@@ -128,7 +128,7 @@ mod tests {
     fn a_script_stays_as_it_is() {
         let path = std::env::temp_dir().join(format!("m3-xtask-script-{}", std::process::id()));
         fs::write(&path, "#!/bin/sh\n").expect("it can be written");
-        let separated = separate(&path).expect("a script needs no tool");
+        let separated = separate("objcopy", &path).expect("a script needs no tool");
         assert!(separated.program == b"#!/bin/sh\n" && separated.debug.is_none());
         let _ = fs::remove_file(&path);
     }

@@ -13,18 +13,19 @@ use crate::workspace::Workspace;
 /// The system libraries that the static library needs.
 const NEEDS: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// Links the library from the files in `built`, and returns its path.
+/// Links the library from the files in `built` by the C compiler `cc`, and returns its path.
 ///
 /// # Errors
 /// Where there is no C compiler, or it fails.
-pub fn link(workspace: &Workspace, built: &Path, soname: &str) -> Result<PathBuf, Error> {
+pub fn link(workspace: &Workspace, built: &Path, soname: &str, cc: &str) -> Result<PathBuf, Error> {
     let map = workspace.root.join("crates/capi/libm3ipc.map");
     let shared = built.join(soname);
     // Another install may read or link the library at the same time: it appears whole.
     let own = built.join(format!("{soname}.{}", std::process::id()));
-    let linked = link_with(&built.join(archive(workspace)), &map, soname, &own).and_then(|()| {
-        std::fs::rename(&own, &shared).map_err(|error| Error::write(&shared, error))
-    });
+    let linked =
+        link_with(cc, &built.join(archive(workspace)), &map, soname, &own).and_then(|()| {
+            std::fs::rename(&own, &shared).map_err(|error| Error::write(&shared, error))
+        });
     if linked.is_err() {
         let _ = std::fs::remove_file(&own);
     }
@@ -38,13 +39,18 @@ pub fn archive(workspace: &Workspace) -> String {
     format!("lib{target}.a")
 }
 
-fn link_with(archive: &Path, map: &Path, soname: &str, shared: &Path) -> Result<(), Error> {
-    let program = std::env::var("CC").unwrap_or_else(|_unset| "cc".into());
-    let mut cc = Command::new(&program);
+fn link_with(
+    program: &str,
+    archive: &Path,
+    map: &Path,
+    soname: &str,
+    shared: &Path,
+) -> Result<(), Error> {
+    let mut cc = Command::new(program);
     cc.args(["-shared", "-Wl,--gc-sections", "-Wl,-z,relro,-z,now", "-o"]).arg(shared);
     cc.arg(format!("-Wl,-soname,{soname}")).arg(format!("-Wl,--version-script={}", map.display()));
     cc.arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive").args(NEEDS);
-    let status = cc.status().map_err(|source| Error::Start { program: program.clone(), source })?;
+    let status = cc.status().map_err(|source| Error::Start { program: program.into(), source })?;
     if status.success() {
         return Ok(());
     }

@@ -26,6 +26,22 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
         Ok(name)
     }
 
+    /// Gives a block with the message of a call. Until [`end_call`](Self::end_call) or
+    /// [`take_back`](Self::take_back), no sweep frees the block, whether the receiver lives or not.
+    ///
+    /// # Errors
+    /// As [`give`](Self::give).
+    pub fn give_in_call(&mut self, held: HeldBlock, to: u16) -> Result<BlockName, HeldBlock> {
+        let name = self.give(held, to)?;
+        self.blocks.change(&name, OwnState::Away, OwnState::InCall);
+        Ok(name)
+    }
+
+    /// The call has ended, and its message was taken: the block is the receiver's.
+    pub fn end_call(&mut self, name: &BlockName) {
+        self.blocks.change(name, OwnState::InCall, OwnState::Away);
+    }
+
     /// Takes a given block back after its message was withdrawn.
     ///
     /// `None` if a member claims the block all the same: the receiver broke the rules. Also `None`
@@ -76,6 +92,7 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
     /// living member claims it.
     pub fn abandon(&mut self, name: &BlockName) {
         let (number, generation) = (name.number, name.generation);
+        self.end_call(name);
         if self.extents.allocator_of(number) != Some(self.index) {
             let hop = name.hop.saturating_sub(1);
             return self.claim(number, ClaimState::Returned, 0, hop, generation);

@@ -42,7 +42,7 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
                     self.blocks.free(number);
                 }
             }
-            OwnState::Void(_) => self.blocks.queue(number),
+            OwnState::Void(_) | OwnState::InCall => self.blocks.queue(number),
             OwnState::Free | OwnState::Held => {}
         }
     }

@@ -173,6 +173,34 @@ fn a_giver_takes_the_block_of_a_withdrawn_message_back() {
     assert_eq!(members[0].take_back(&name), None);
 }
 
+/// A long call to an address that passes to another endpoint outlives the receiver.
+#[test]
+fn a_sweep_leaves_the_block_of_a_call_to_its_giver_whose_receiver_died() {
+    let (mut members, _) = members(2);
+    let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();
+    let name = members[0].give_in_call(held, 1).unwrap();
+    members[0].member_left(1);
+    two_rounds(&mut members[0]);
+    let held = members[0].take_back(&name).expect("the call goes on").into_held();
+    // The message of the next call is taken, and its receiver dies before it accepts.
+    let name = members[0].give_in_call(held, 1).unwrap();
+    two_rounds(&mut members[0]);
+    members[0].end_call(&name);
+    two_rounds(&mut members[0]);
+    assert_eq!(members[0].take_back(&name), None);
+    assert_eq!(members[0].free_and_total_bytes().0, EXTENT);
+}
+
+#[test]
+fn an_abandoned_block_of_a_call_is_free_when_nobody_claims_it() {
+    let (mut members, _) = members(2);
+    let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();
+    let name = members[0].give_in_call(held, 1).unwrap();
+    members[0].abandon(&name);
+    two_rounds(&mut members[0]);
+    assert_eq!(members[0].free_and_total_bytes().0, EXTENT);
+}
+
 /// An orphan scan may have freed such a block before its giver claims it.
 #[test]
 fn a_giver_does_not_take_back_from_the_dead_what_the_dead_allocated() {

@@ -1,7 +1,8 @@
 //! The frames that wait for a train, and the streams beside requests.
 
-use super::{FRAMES_PER_REQUEST, Outgoing, Peer, Place, Queued, UpEnd};
+use super::{FRAMES_PER_REQUEST, Manifest, Outgoing, Peer, Place, Queued, UpEnd};
 use crate::config::Config;
+use crate::error::{CallError, Reason};
 use crate::frame::{self, Frame, HEAD_BYTES, Kind, Malformed};
 use crate::room::{FRAME_COST, ROOM_BYTES};
 use crate::stream::GRANT_BYTES;
@@ -78,6 +79,30 @@ impl Peer {
             self.queue(kind, number, body, cost, false);
         }
         is_open
+    }
+
+    /// The peer refused a train for its length, or had no memory for it. Its requests end untaken,
+    /// and its answers become faults. `false` if it carries anything else.
+    #[must_use]
+    pub(crate) fn train_refused(&mut self, manifest: Manifest, reason: &Reason) -> bool {
+        let is_answers = manifest.queued.iter().all(|queued| queued.is_answer);
+        for number in manifest.requests {
+            if let Some(request) = self.outgoing.remove(&number) {
+                self.in_flight -= 1;
+                let _ = request.end.send(Err(CallError::NotTaken(reason.clone())));
+            }
+        }
+        self.any_stop = false;
+        self.queued -= manifest.queued.len();
+        for queued in manifest.queued {
+            self.room.give_back(queued.cost);
+            self.answers -= usize::from(queued.is_answer);
+            if let Some(number) = frame::number_of(&queued.bytes).filter(|_| queued.is_answer) {
+                let text = format!("the answer cannot be handed over: {reason}");
+                self.queue_answer(Kind::Fault, number, text.as_bytes(), 0);
+            }
+        }
+        is_answers
     }
 
     /// Grants the peer so many more bytes of its stream.

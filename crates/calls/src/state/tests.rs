@@ -73,6 +73,35 @@ fn an_answer_to_a_posted_request_and_a_withdrawal_count_it_once() {
     assert_eq!((manifest.requests, peer.in_flight), (vec![1], 1));
 }
 
+#[test]
+fn a_refused_train_ends_its_own_calls_alone() {
+    let shared = Shared::default();
+    let mut ends =
+        [vec![0; 5000], Vec::new()].map(|body| shared.add(TO, body, 0, false).unwrap().1);
+    let mut state = shared.state();
+    let peer = state.peers.get_mut(&TO.0).unwrap();
+    let (_, manifest) = peer.pack().unwrap();
+    assert_eq!(manifest.requests, vec![0], "a long request goes alone");
+    let reason = Reason::Link(m3ipc::SendError::TooLong { bytes: 5024, max_bytes: 4096 });
+    assert!(peer.train_refused(manifest, &reason));
+    assert_eq!(ends[0].try_recv().unwrap(), Err(CallError::NotTaken(reason.clone())));
+    // An answer becomes a fault, which its client gets.
+    let request = [0; 8];
+    let begun = peer.apply(&frame(Kind::Request, 0, &request), &Config::default(), Ok(())).unwrap();
+    assert!(begun.is_some() && peer.answer(0, Answer::Bytes(&[0; 5000]), 0));
+    let mut faults = Vec::new();
+    while let Some((train, manifest)) = peer.pack() {
+        if train.len() > 4096 {
+            assert!(peer.train_refused(manifest, &reason));
+        } else {
+            faults.extend(kinds(&train).into_iter().filter(|it| it.0 == Kind::Fault));
+            peer.train_taken(manifest);
+        }
+    }
+    assert_eq!((faults, peer.answers, peer.queued), (vec![(Kind::Fault, 0)], 0, 0));
+    assert!(ends[1].try_recv().is_err(), "the other request goes on");
+}
+
 /// The kinds and numbers of the frames of a train.
 fn kinds(train: &[u8]) -> Vec<(Kind, u64)> {
     let mut rest = train;

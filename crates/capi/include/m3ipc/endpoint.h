@@ -5,6 +5,8 @@
 #ifndef M3IPC_ENDPOINT_H
 #define M3IPC_ENDPOINT_H
 
+#include <stddef.h>
+
 #include "records.h"
 
 #ifdef __cplusplus
@@ -346,6 +348,25 @@ int m3_name_locate(const char *name);
  */
 int m3_wait4name(const char *name);
 int m3_wait4name_T(const char *name, long timeout_ms);
+
+/* ---- Limits ------------------------------------------------------------ */
+
+/*
+ * Sets the longest long part that the calling endpoint takes, of messages and of answers.
+ *
+ *   bytes  M3_RECEIVE_LIMIT for a new endpoint; less than M3_LONG_MAX counts as M3_LONG_MAX, more
+ *          than M3_LARGE_MAX as M3_LARGE_MAX
+ *
+ * A longer one is EMOLMSGSIZE for its sender. The calling endpoint sees nothing of it, and a client
+ * still waits for an answer. Blocks have no limit.
+ *
+ * Returns 0, or:
+ *   EMOLDRVSINIT  the node is not initialised
+ *   EMOLNOTBIND   the caller is not bound
+ *   EMOLNOTREADY  another thread is inside a call on this endpoint
+ * Never blocks.
+ */
+int m3_set_receive_limit(size_t bytes);
 
 #ifdef __cplusplus
 }

@@ -155,26 +155,29 @@ public:
     return answer(m, code);
   }
 
-  /// Answers a request. Never waits.
-  result<void> reply(int client, const message &m) noexcept {
+  /// Answers a request. Never waits. False if the client does not wait any more: it gave up or
+  /// ended, which is no error of a server.
+  result<bool> reply(int client, const message &m) noexcept {
     message copy = m;
-    return detail::done(mnx_reply(client, &copy.raw()));
+    return detail::delivered(mnx_reply(client, &copy.raw()));
   }
-  result<void> reply(int client, const message &m, const_bytes bytes) noexcept {
+  result<bool> reply(int client, const message &m, const_bytes bytes) noexcept {
     message copy = m;
-    return detail::done(m3_reply_long(client, &copy.raw(), bytes.data(), bytes.size()));
+    return detail::delivered(m3_reply_long(client, &copy.raw(), bytes.data(), bytes.size()));
   }
 
   /// Answers a request, then receives the next message: the loop of a server in one call. The
-  /// answer goes first. `answered` is false if it failed: then nothing was received.
+  /// answer goes first. `answered` is false if the client did not get it. If the client does not
+  /// wait any more, the next message is received all the same.
   result<received> reply_receive(int client, const message &answer, bool &answered,
                                  limit within = {}) noexcept {
     message m = answer;
     int given = 0;
     const int code = m3_reply_receive_T(client, &m.raw(), &given, within.ms());
     answered = given != 0;
-    if (!answered) return error(code);
-    return taken(m, 0, code);
+    if (answered) return taken(m, 0, code);
+    if (detail::is_of_client(code)) return receive(any, within);
+    return error(code);
   }
   /// The same with bytes beside both. Those of the next message go to `buffer`.
   result<received> reply_receive(int client, const message &answer, const_bytes out,
@@ -187,8 +190,9 @@ public:
         m3_reply_receive_long_T(client, &m.raw(), out.data(), out.size(), buffer.data(),
                                 buffer.size(), &bytes, &given, within.ms());
     answered = given != 0;
-    if (!answered) return error(code);
-    return taken(m, bytes, code);
+    if (answered) return taken(m, bytes, code);
+    if (detail::is_of_client(code)) return receive(buffer, any, within);
+    return error(code);
   }
 
   // -- Messages in parts, as readv(2) and writev(2) name them
@@ -216,9 +220,9 @@ public:
     if (code < 0) return error(code);
     return received(m, kind::message, bytes);
   }
-  result<void> replyv(int client, const message &m, span<const iovec> parts) noexcept {
+  result<bool> replyv(int client, const message &m, span<const iovec> parts) noexcept {
     message copy = m;
-    return detail::done(
+    return detail::delivered(
         m3_replyv(client, &copy.raw(), parts.data(), static_cast<int>(parts.size())));
   }
 
@@ -270,9 +274,12 @@ public:
     if (code >= 0) block.release();
     return answer(m, code);
   }
-  result<void> reply_block(int client, const message &m, m3ipc::block &block) noexcept {
+  /// The block stays here if the client does not wait any more.
+  result<bool> reply_block(int client, const message &m, m3ipc::block &block) noexcept {
     message copy = m;
-    return given(block, m3_reply_block(client, &copy.raw(), block.data()));
+    const int code = m3_reply_block(client, &copy.raw(), block.data());
+    if (code >= 0) block.release();
+    return detail::delivered(code);
   }
   /// Takes the block that came with the last message.
   result<m3ipc::block> take_block() noexcept {
@@ -313,6 +320,11 @@ public:
 
   /// M3_WAIT_ADAPTIVE, M3_WAIT_SPIN or M3_WAIT_BLOCK.
   result<void> set_wait(int wait) noexcept { return detail::done(m3_set_wait(wait)); }
+
+  /// The longest bytes beside a message that this endpoint takes: see m3_set_receive_limit.
+  result<void> set_receive_limit(std::size_t bytes) noexcept {
+    return detail::done(m3_set_receive_limit(bytes));
+  }
 
   /// The place among the senders that wait for a receiver, 0 to M3_PRIORITY_MAX.
   result<void> set_priority(int priority) noexcept {

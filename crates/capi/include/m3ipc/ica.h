@@ -49,13 +49,15 @@ int deleteica(void *vaddr);
  *
  *   vmid   number of the caller's VM
  *   vaddr  address in the area
- *   prot   ICA_READ, ICA_WRITE or both
+ *   prot   ICA_READ, ICA_WRITE or both; with ICA_READ alone the memory is mapped read-only
+ *
+ * An area that is attached already stays as it is. An error attaches nothing.
  *
  * Returns 0, or:
  *   EMOLADDRNOTAVAIL  no area lies at this address
  *   EMOLBADVMID       vmid is not the caller's VM
  *   EMOLINVAL         prot is 0 or has an unknown bit
- *   EMOLPERM          only the owner writes in the area
+ *   EMOLPERM          only the owner writes in the area, or it is attached to read alone
  *   EMOLPRIVILEGES    the caller is not in the audience of the area
  */
 int attachica(int vmid, void *vaddr, int prot);

@@ -379,7 +379,8 @@ int m3_kind(void);
  *   timeout_ms  milliseconds to wait
  *
  * Return as mnx_send and mnx_reply, or:
- *   EMOLMSGSIZE  len is above M3_LARGE_MAX; nothing was sent
+ *   EMOLMSGSIZE  len is above M3_LARGE_MAX, or above the receive limit of dst (M3_RECEIVE_LIMIT, or
+ *                that of m3_set_receive_limit); nothing was sent
  * m3_send_long blocks; m3_reply_long never waits for its receiver.
  */
 int m3_send_long(int dst, m3_message *m, const void *buf, size_t len);
@@ -447,9 +448,8 @@ int m3_sendrec_long_T(int dst, m3_message *m, const void *out, size_t out_len,
  *   timeout_ms  milliseconds to wait for the next message
  *
  * Returns 0, or a code of m3_reply_long or of m3_receive_long. Blocks.
- *   EMOLMSGSIZE  after 0 in answered: out_len is above M3_LARGE_MAX. After 1: more than cap bytes
- *                came. The message is taken, in holds the first cap bytes and *len is the whole
- *                number.
+ *   EMOLMSGSIZE  after 0 in answered: as m3_reply_long. After 1: more than cap bytes came. The
+ *                message is taken, in holds the first cap bytes and *len is the whole number.
  *
  *   code = m3_receive_long(M3_ANY, &m, buf, sizeof buf, &len);
  *   while (code == M3_OK) {
@@ -570,7 +570,10 @@ int m3_set_inheritance(int inheritance);
  *   EMOLADDRNOTAVAIL  peer cannot be written
  * Blocks until the daemon answers, the first time only.
  */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* in C++: the structure has this name, too */
 int m3_peer(struct m3_peer *peer);
+#pragma GCC diagnostic pop
 
 /*
  * Returns a descriptor that polls readable when mnx_receive from M3_ANY may have a message.

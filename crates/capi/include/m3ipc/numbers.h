@@ -44,6 +44,7 @@
 #define M3_MAXCOPYLEN  (64 * M3_MAXCOPYBUF) /* block copy: 4 MiB by default */
 #define M3_LONG_MAX    1792                 /* long part of a message that a link holds */
 #define M3_LARGE_MAX   (1u << 30)           /* long part of any message */
+#define M3_RECEIVE_LIMIT (16u << 20)        /* long part that an endpoint takes by default */
 #define M3_PULSES_MAX  16                   /* pulses of a sender that wait for a receiver */
 #define M3_PRIORITY_MAX 99                  /* priority of an endpoint */
 #define M3_TIMERS_MAX  64                   /* timers of an endpoint */

@@ -20,7 +20,7 @@ namespace m3ipc {
 ///
 ///     auto sent = self.send(server, request);
 ///     if (!sent && sent.error() == EMOLDSTDIED) look_the_server_up_again();
-///     else if (!sent) std::fprintf(stderr, "send: %s\n", sent.error().text());
+///     else if (!sent) std::fprintf(stderr, "send: %s\n", sent.error().reason());
 class error {
 public:
   explicit constexpr error(int code) noexcept : code_(code) {}
@@ -29,6 +29,14 @@ public:
 
   /// The meaning of the code in a few words.
   const char *text() const noexcept { return m3_strerror(code_); }
+
+  /// Why the call failed, as a sentence: m3_last_reason. Right after the call, in its thread: the
+  /// next failed call replaces it.
+  static const char *reason() noexcept { return m3_last_reason(); }
+
+  /// Whether the message of the failed call was taken: M3_NOT_TAKEN, M3_TAKEN or
+  /// M3_DELIVERY_UNKNOWN. As with reason, ask right after the call.
+  static int delivery() noexcept { return m3_last_delivery(); }
 
   friend constexpr bool operator==(error a, error b) noexcept { return a.code_ == b.code_; }
   friend constexpr bool operator!=(error a, error b) noexcept { return a.code_ != b.code_; }
@@ -151,6 +159,19 @@ namespace detail {
 /// The result of a call that returns 0 or a code.
 inline result<void> done(int code) noexcept {
   return code < 0 ? result<void>(error(code)) : result<void>();
+}
+
+/// Whether a reply failed because its client gave up, ended, moved or broke the rules.
+inline bool is_of_client(int code) noexcept {
+  return code == EMOLPROCSTS || code == EMOLDSTDIED || code == EMOLENDPOINT ||
+         code == EMOLMIGRATE || code == EMOLNOTCONN || code == EMOLPEERBROKE;
+}
+
+/// The result of a reply: whether its client gets it.
+inline result<bool> delivered(int code) noexcept {
+  if (code >= 0) return true;
+  if (is_of_client(code)) return false;
+  return error(code);
 }
 
 } // namespace detail

@@ -7,7 +7,7 @@
 use crate::guard::{FOREVER, call, limit};
 use crate::memory::{ReadPtr, ReadText, WritePtr};
 use crate::records::{PrivUsr, ProcUsr};
-use crate::{bind, info, names, privileges};
+use crate::{bind, info, names, privileges, watch};
 use core::ffi::{c_char, c_int, c_long};
 use m3ipc::{Address, Timeout};
 
@@ -213,4 +213,10 @@ pub unsafe extern "C" fn m3_wait4name_T(name: *const c_char, timeout_ms: c_long)
     // SAFETY: C lends `name` for this call.
     let name = unsafe { ReadText::new(name) };
     call(|| names::wait(name, limit(timeout_ms)?))
+}
+
+/// `m3_set_receive_limit`: see `m3ipc/endpoint.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_set_receive_limit(bytes: usize) -> c_int {
+    call(|| watch::set_receive_limit(bytes))
 }

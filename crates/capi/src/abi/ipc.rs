@@ -4,7 +4,6 @@
 //! Pointers follow the rule of [`crate::abi`].
 #![allow(unsafe_code)]
 
-use crate::failure::CallFailure;
 use crate::guard::{call, limit};
 use crate::memory::{ReadPtr, WritePtr};
 use crate::payload::Delivery;
@@ -18,7 +17,7 @@ use m3ipc::{Address, Message, Timeout};
 fn with_limit(timeout_ms: c_long, body: impl FnOnce(Timeout) -> c_int) -> c_int {
     match limit(timeout_ms) {
         Ok(limit) => body(limit),
-        Err(CallFailure(code)) => code.number(),
+        Err(failure) => failure.tell(),
     }
 }
 

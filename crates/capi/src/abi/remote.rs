@@ -5,6 +5,7 @@
 //! Pointers follow the rule of [`crate::abi`].
 #![allow(unsafe_code)]
 
+use crate::failure::CallFailure;
 use crate::guard::call;
 use crate::info;
 use crate::memory::WritePtr;
@@ -16,25 +17,25 @@ use m3ipc::Code;
 /// `mnx_add_node`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_add_node(_vmid: c_int, _nodeid: c_int) -> c_int {
-    Code::NoSys.number()
+    CallFailure::of(Code::NoSys).tell()
 }
 
 /// `mnx_del_node`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_del_node(_vmid: c_int, _nodeid: c_int) -> c_int {
-    Code::NoSys.number()
+    CallFailure::of(Code::NoSys).tell()
 }
 
 /// `mnx_node_up`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_node_up(_name: *const c_char, _nodeid: c_int, _proxy_nr: c_int) -> c_int {
-    Code::NoSys.number()
+    CallFailure::of(Code::NoSys).tell()
 }
 
 /// `mnx_node_down`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_node_down(_nodeid: c_int) -> c_int {
-    Code::NoSys.number()
+    CallFailure::of(Code::NoSys).tell()
 }
 
 /// `mnx_getnodeinfo`: see `m3ipc/remote.h`.
@@ -78,23 +79,23 @@ pub extern "C" fn mnx_rmtbind(
     _ep: c_int,
     _nodeid: c_int,
 ) -> c_int {
-    Code::NoNode.number()
+    CallFailure::of(Code::NoNode).tell()
 }
 
 /// `mnx_migr_start`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_migr_start(_vmid: c_int, _ep: c_int) -> c_int {
-    Code::NoSys.number()
+    CallFailure::of(Code::NoSys).tell()
 }
 
 /// `mnx_migr_commit`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_migr_commit(_pid: c_int, _vmid: c_int, _ep: c_int, _nodeid: c_int) -> c_int {
-    Code::NoSys.number()
+    CallFailure::of(Code::NoSys).tell()
 }
 
 /// `mnx_migr_rollback`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_migr_rollback(_vmid: c_int, _ep: c_int) -> c_int {
-    Code::NoSys.number()
+    CallFailure::of(Code::NoSys).tell()
 }

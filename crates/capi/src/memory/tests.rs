@@ -1,7 +1,7 @@
 use super::*;
 use crate::failure::CallFailure;
 
-const BAD: CallFailure = CallFailure(Code::AddrNotAvail);
+const BAD: CallFailure = CallFailure::of(Code::AddrNotAvail);
 
 fn write_ptr<T: Plain>(pointer: *mut T) -> WritePtr<T> {
     // SAFETY: each test passes memory of its own, or an address without memory.
@@ -138,6 +138,6 @@ fn steps_cover_all_bytes() {
 fn zeros_without_memory_are_a_code() {
     assert_eq!(zeroed(0), Ok(Vec::new()));
     assert_eq!(zeroed(5000), Ok(vec![0; 5000]));
-    assert_eq!(zeroed(isize::MAX.unsigned_abs()), Err(CallFailure(Code::NoMem)));
-    assert_eq!(zeroed(usize::MAX), Err(CallFailure(Code::NoMem)));
+    assert_eq!(zeroed(isize::MAX.unsigned_abs()), Err(CallFailure::of(Code::NoMem)));
+    assert_eq!(zeroed(usize::MAX), Err(CallFailure::of(Code::NoMem)));
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::failure::CallFailure;
 use core::ptr::null_mut;
 
-const CUT: CallFailure = CallFailure(Code::MsgSize);
+const CUT: CallFailure = CallFailure::of(Code::MsgSize);
 
 /// Memory of a program, for one delivery.
 struct Program {
@@ -31,6 +31,7 @@ impl Program {
     /// Delivers a message of type 7 with these bytes.
     fn deliver(&mut self, capacity: usize, has_length: bool, bytes: &[u8]) -> CallResult {
         self.delivery(capacity, has_length).deliver(|buffer| {
+            let Buffer::Slice(buffer) = buffer else { panic!("the room is short") };
             let fits = bytes.len().min(buffer.len());
             buffer[..fits].copy_from_slice(&bytes[..fits]);
             Ok((Message::new(7), bytes.len()))
@@ -63,10 +64,23 @@ fn a_plain_receive_drops_the_long_part() {
 }
 
 #[test]
+fn a_long_room_gets_memory_for_what_arrives() {
+    let mut program = Program::new();
+    let delivered = program.delivery(LARGE_MAX_BYTES, true).deliver(|buffer| {
+        let Buffer::UpTo(memory, most) = buffer else { panic!("the room is long") };
+        assert_eq!((memory.capacity(), *most), (0, LARGE_MAX_BYTES));
+        memory.extend_from_slice(b"abc");
+        Ok((Message::new(7), 3))
+    });
+    assert_eq!((delivered, program.length), (Ok(0), 3));
+    assert_eq!(&program.bytes, b"abc\xee\xee\xee\xee\xee");
+}
+
+#[test]
 fn a_failed_receive_leaves_a_length_of_0() {
     let mut program = Program::new();
     let failed = program.delivery(8, true).deliver(|_| Err(Code::Again.into()));
-    assert_eq!(failed, Err(CallFailure(Code::Again)));
+    assert_eq!(failed, Err(CallFailure::of(Code::Again)));
     assert_eq!(program.length, 0);
 }
 
@@ -75,7 +89,7 @@ fn a_bad_address_fails_before_the_message_is_taken() {
     // SAFETY: the null address.
     let delivery = unsafe { Delivery::plain(WritePtr::new(null_mut())) };
     let result = delivery.deliver(|_| panic!("the message was taken"));
-    assert_eq!(result, Err(CallFailure(Code::AddrNotAvail)));
+    assert_eq!(result, Err(CallFailure::of(Code::AddrNotAvail)));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use core::ffi::{c_int, c_void};
 use core::time::Duration;
 use m3ipc::{Address, Code, GivenBlock};
 use m3ipc_sockets::{Errno, Stream};
+use m3ipc_sys::PerProcess;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Attempts to get the endpoint for a block that was not sent, and the pause between two.
@@ -22,7 +23,7 @@ const RETURN_PAUSE: Duration = Duration::from_millis(1);
 
 /// Blocks that were not sent, each with the endpoint that gave it: other threads were in calls on
 /// that endpoint. They return at its next call about blocks and streams.
-static UNSENT: Mutex<Vec<(i32, Address, GivenBlock)>> = Mutex::new(Vec::new());
+static UNSENT: PerProcess<Mutex<Vec<(i32, Address, GivenBlock)>>> = PerProcess::new();
 
 fn stream(fd: c_int) -> PosixResult<(Arc<SocketEntry>, Arc<Stream>)> {
     let entry = table::find(fd)?;
@@ -41,13 +42,13 @@ fn with_member<T>(body: impl FnOnce(&mut CallingMember) -> PosixResult<T>) -> Po
         Ok(body(member))
     });
     made.unwrap_or_else(|failure| {
-        Err(if failure.0 == Code::NotReady { Errno::BUSY } else { Errno::BADF })
+        Err(if failure.code == Code::NotReady { Errno::BUSY } else { Errno::BADF })
     })
 }
 
 fn return_unsent(member: &mut CallingMember) {
     let own = (member.endpoint.vm(), member.endpoint.address());
-    let mut unsent = UNSENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut unsent = UNSENT.get().lock().unwrap_or_else(PoisonError::into_inner);
     for (.., given) in unsent.extract_if(.., |(vm, address, _)| (*vm, *address) == own) {
         take_back(member, &given);
     }
@@ -85,7 +86,7 @@ pub(crate) fn send(fd: c_int, block: u64) -> PosixResult {
         // A signal shortens the pause alone.
         let _ = kernel::pause(RETURN_PAUSE);
     }
-    let mut unsent = UNSENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut unsent = UNSENT.get().lock().unwrap_or_else(PoisonError::into_inner);
     unsent.push((vm, address, given));
     Err(error.errno())
 }

@@ -4,6 +4,7 @@ use super::posix::PosixResult;
 use crate::current;
 use core::ffi::c_int;
 use m3ipc_sockets::{Domain, Errno};
+use m3ipc_sys::PerProcess;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -15,8 +16,8 @@ const DOMAIN_VARIABLE: &str = "M3_DOMAIN";
 /// As a VM: the VM of the process. As a domain: any free one.
 const UNSPECIFIED: c_int = -1;
 
-/// The domain, and the process that joined it: a child by fork is in none.
-static DOMAIN: Mutex<Option<(u32, Domain)>> = Mutex::new(None);
+/// The domain of this process.
+static DOMAIN: PerProcess<Mutex<Option<Domain>>> = PerProcess::new();
 
 /// Joins a domain by its number.
 pub(crate) fn join(vm: c_int, domain: c_int) -> PosixResult {
@@ -41,8 +42,8 @@ pub(crate) fn address_of(vm: c_int, name: &str) -> PosixResult<Ipv4Addr> {
 
 /// The domain of this process. A process in no domain joins one now.
 pub(crate) fn get_or_join() -> PosixResult<Domain> {
-    let mut current = DOMAIN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, domain)) = current.as_ref().filter(|(pid, _)| *pid == std::process::id()) {
+    let mut current = DOMAIN.get().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(domain) = &*current {
         return Ok(domain.clone());
     }
     let directory = m3ipc::runtime::directory();
@@ -54,25 +55,19 @@ pub(crate) fn get_or_join() -> PosixResult<Domain> {
             Err(_name) => Domain::join_named(&directory, &find_vm(&directory, vm)?, &wanted)?,
         },
     };
-    set(&mut current, joined.clone());
+    *current = Some(joined.clone());
     Ok(joined)
 }
 
 fn join_by(join: impl FnOnce(&Path) -> PosixResult<Domain>) -> PosixResult {
-    let mut current = DOMAIN.lock().unwrap_or_else(PoisonError::into_inner);
-    if current.as_ref().is_some_and(|(pid, _)| *pid == std::process::id()) {
+    let mut current = DOMAIN.get().lock().unwrap_or_else(PoisonError::into_inner);
+    if current.is_some() {
         return Err(Errno::ISCONN);
     }
     let joined = join(&m3ipc::runtime::directory())?;
     let number = joined.number();
-    set(&mut current, joined);
+    *current = Some(joined);
     c_int::try_from(number).map_err(|_too_large| Errno::RANGE)
-}
-
-/// Replaces the domain. The child leaks the domain of its parent: to drop it would use the
-/// parent's connection to the daemon.
-fn set(current: &mut Option<(u32, Domain)>, domain: Domain) {
-    std::mem::forget(current.replace((std::process::id(), domain)));
 }
 
 fn find_node(directory: &Path) -> PosixResult<m3ipc::Node> {

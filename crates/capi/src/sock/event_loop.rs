@@ -1,18 +1,19 @@
 //! Pollers as epoll(7) has them: a descriptor number stands for a poller.
 
-use super::kernel;
 use super::posix::{PosixResult, fault};
 use super::table::{self, SocketState};
+use super::{kernel, numbers};
 use crate::memory::{ReadPtr, WritePtr};
 use core::ffi::c_int;
 use core::time::Duration;
 use libc::epoll_event;
 use m3ipc_sockets::{Errno, Interest, Mode, PollEvent, Poller, Stream};
+use m3ipc_sys::PerProcess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-static POLLERS: RwLock<BTreeMap<c_int, Arc<CPoller>>> = RwLock::new(BTreeMap::new());
+static POLLERS: PerProcess<RwLock<BTreeMap<c_int, Arc<CPoller>>>> = PerProcess::new();
 
 /// The bits of `events` that a poller knows.
 const KNOWN: c_int = libc::EPOLLIN
@@ -73,7 +74,8 @@ pub(crate) fn create(flags: c_int) -> PosixResult {
         kernel::descriptor_flags(fd, libc::F_SETFD, 0)?;
     }
     let poller = Arc::new(CPoller { poller, waiting: Mutex::default(), tokens: Mutex::default() });
-    let old = POLLERS.write().unwrap_or_else(PoisonError::into_inner).insert(fd, poller);
+    numbers::note(fd);
+    let old = POLLERS.get().write().unwrap_or_else(PoisonError::into_inner).insert(fd, poller);
     // The program closed the old number by close(2), and the kernel gave it out again. The old
     // poller must not close it.
     std::mem::forget(old);
@@ -81,8 +83,9 @@ pub(crate) fn create(flags: c_int) -> PosixResult {
 }
 
 fn find(fd: c_int) -> PosixResult<Arc<CPoller>> {
-    let all = POLLERS.read().unwrap_or_else(PoisonError::into_inner);
-    all.get(&fd).map(Arc::clone).ok_or(Errno::BADF)
+    let all = POLLERS.get().read().unwrap_or_else(PoisonError::into_inner);
+    let missing = || if numbers::is_of_parent(fd) { Errno::NOTCONN } else { Errno::BADF };
+    all.get(&fd).map(Arc::clone).ok_or_else(missing)
 }
 
 /// Closes a poller; `false` where the number is none. No poller reports the number any more.
@@ -91,13 +94,16 @@ fn find(fd: c_int) -> PosixResult<Arc<CPoller>> {
 /// Then it stays open.
 pub(crate) fn close(fd: c_int) -> bool {
     let all: Vec<Arc<CPoller>> = {
-        let all = POLLERS.read().unwrap_or_else(PoisonError::into_inner);
+        let all = POLLERS.get().read().unwrap_or_else(PoisonError::into_inner);
         all.values().map(Arc::clone).collect()
     };
     all.iter().for_each(|poller| poller.note(fd, None));
-    let removed = POLLERS.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
+    let removed = POLLERS.get().write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
     match removed {
-        Some(closed) if closed.poller.has_its_descriptor() => true,
+        Some(closed) if closed.poller.has_its_descriptor() => {
+            numbers::forget(fd);
+            true
+        }
         // The drop of the poller would close the number.
         other => {
             std::mem::forget(other);

@@ -1,8 +1,8 @@
 //! The system calls of sockets.
 //!
 //! # Safety
-//! Each call gets integers, descriptors, and buffers of ours with their size. No call of this file
-//! closes a descriptor.
+//! Each call gets integers, descriptors, and buffers of ours with their size. Only [`close`] closes
+//! a descriptor.
 #![allow(unsafe_code)]
 
 use super::posix::{PosixResult, errno_of};
@@ -62,6 +62,15 @@ pub(super) fn identity(fd: c_int) -> PosixResult<(u64, u64)> {
     // SAFETY: the call has succeeded, so the kernel has written the record.
     let status = unsafe { status.assume_init() };
     Ok((status.st_dev, status.st_ino))
+}
+
+/// Closes a number that no object of this process owns.
+///
+/// # Source
+/// close(2)
+pub(super) fn close(fd: c_int) -> PosixResult {
+    // SAFETY: an integer; the caller has found that the number is its parent's socket.
+    checked(unsafe { libc::close(fd) })
 }
 
 /// Makes the number `fd` a duplicate of `new`. `cloexec` is 0 or O_CLOEXEC.

@@ -6,16 +6,20 @@
 //! old descriptor, so a program adds the number to a set only after that.
 
 use super::posix::{PosixResult, errno_of};
-use super::{domain, kernel};
+use super::{domain, kernel, numbers};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use m3ipc_sockets::{ArrivedBlock, DatagramSocket, Domain, Errno, Listener, SockKind, Stream};
+use m3ipc_sys::PerProcess;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-static TABLE: RwLock<BTreeMap<c_int, Arc<SocketEntry>>> = RwLock::new(BTreeMap::new());
+/// The sockets by their numbers.
+type Sockets = BTreeMap<c_int, Arc<SocketEntry>>;
+
+static TABLE: PerProcess<RwLock<Sockets>> = PerProcess::new();
 
 /// The state of a socket.
 #[derive(Debug)]
@@ -50,8 +54,6 @@ pub(crate) struct SocketEntry {
     options: Mutex<Vec<StoredOption>>,
     /// The descriptor of the number. `None` for an accepted stream, which owns its descriptor.
     descriptor: Option<OwnedFd>,
-    /// The file behind the number. Another one is there after a close(2) by the program.
-    identity: Mutex<Option<(u64, u64)>>,
     /// Blocks that came while the endpoint was in a call of another thread.
     arrived: Mutex<VecDeque<ArrivedBlock>>,
 }
@@ -90,8 +92,9 @@ pub(crate) fn accepted(stream: Stream, nonblocking: bool, cloexec: bool) -> Posi
 }
 
 fn insert(fd: c_int, entry: SocketEntry) {
-    entry.note_identity(fd);
-    let old = TABLE.write().unwrap_or_else(PoisonError::into_inner).insert(fd, Arc::new(entry));
+    numbers::note(fd);
+    let old =
+        TABLE.get().write().unwrap_or_else(PoisonError::into_inner).insert(fd, Arc::new(entry));
     // The program closed the old number by close(2), and the kernel gave it out again.
     old.into_iter().for_each(give_up);
 }
@@ -111,39 +114,52 @@ fn give_up(entry: Arc<SocketEntry>) {
 /// The entry of a number.
 ///
 /// # Errors
-/// ENOTSOCK for another open descriptor, EBADF for a closed one.
+/// ENOTCONN for a socket or poller of the parent process, ENOTSOCK for another open descriptor,
+/// EBADF for a closed one.
 pub(crate) fn find(fd: c_int) -> PosixResult<Arc<SocketEntry>> {
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    let table = TABLE.get().read().unwrap_or_else(PoisonError::into_inner);
     table.get(&fd).map(Arc::clone).ok_or_else(|| no_socket(fd))
 }
 
 /// The error of a number that is no socket of the table.
 fn no_socket(fd: c_int) -> Errno {
+    if numbers::is_of_parent(fd) {
+        return Errno::NOTCONN;
+    }
     let is_open = kernel::descriptor_flags(fd, libc::F_GETFD, 0).is_ok();
     if is_open { Errno::NOTSOCK } else { Errno::BADF }
 }
 
 /// Whether the number still stands for this entry: the program has closed neither.
 pub(crate) fn is_current(fd: c_int, entry: &Arc<SocketEntry>) -> bool {
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    let table = TABLE.get().read().unwrap_or_else(PoisonError::into_inner);
     table.get(&fd).is_some_and(|current| Arc::ptr_eq(current, entry))
 }
 
-/// Closes a socket. Calls inside it end.
+/// Closes a socket. Calls inside it end. A child by fork closes its descriptor of a socket of its
+/// parent.
 ///
 /// # Errors
 /// As [`find`], also where the program closed the number by close(2) before. A descriptor that has
 /// the number now stays open.
 pub(crate) fn close(fd: c_int) -> PosixResult {
-    find(fd)?;
-    let removed = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
+    match find(fd) {
+        Err(Errno::NOTCONN) => {
+            numbers::forget(fd);
+            return kernel::close(fd);
+        }
+        other => other?,
+    };
+    let is_there = !numbers::has_changed(fd);
+    numbers::forget(fd);
+    let removed = TABLE.get().write().unwrap_or_else(PoisonError::into_inner).remove(&fd);
     let entry = removed.ok_or(Errno::BADF)?;
     let state = entry.state();
     if let SocketState::Bound(port) | SocketState::Connected(_, port @ 1..) = *state {
         domain::get_or_join()?.release(port);
     }
     drop(state);
-    if entry.is_at(fd) {
+    if is_there {
         return Ok(0);
     }
     give_up(entry);
@@ -163,21 +179,8 @@ impl SocketEntry {
             nonblocking: AtomicBool::new(nonblocking),
             options: Mutex::default(),
             descriptor,
-            identity: Mutex::default(),
             arrived: Mutex::default(),
         }
-    }
-
-    /// Notes the file behind the number.
-    fn note_identity(&self, fd: c_int) {
-        let identity = kernel::identity(fd).ok();
-        *self.identity.lock().unwrap_or_else(PoisonError::into_inner) = identity;
-    }
-
-    /// Whether the number still stands for this socket.
-    fn is_at(&self, fd: c_int) -> bool {
-        let noted = *self.identity.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.is_none_or(|noted| kernel::identity(fd) == Ok(noted))
     }
 
     pub(crate) fn is_stream(&self) -> bool {
@@ -253,7 +256,7 @@ impl SocketEntry {
             let _refused = kernel::set_option(new, stored.level, stored.name, &stored.value);
         }
         kernel::replace(fd, new, cloexec)?;
-        self.note_identity(fd);
+        numbers::note(fd);
         Ok(())
     }
 

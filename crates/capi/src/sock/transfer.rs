@@ -150,7 +150,11 @@ fn receive_datagram(
     flags: Flags,
 ) -> PosixResult<Received> {
     let got = if let [piece] = pieces {
-        piece.with_slice(|room| socket.receive(room, how)).map_err(fault)??
+        // A datagram needs no more room than the longest one, and only that is looked at.
+        piece
+            .first(DATAGRAM_MAX_BYTES)
+            .with_slice(|room| socket.receive(room, how))
+            .map_err(fault)??
     } else {
         let room = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let mut whole = vec![0; room.min(DATAGRAM_MAX_BYTES)];
@@ -176,9 +180,12 @@ fn receive_stream(
     // A peek returns the bytes that are there, also with MSG_WAITALL.
     let all = flags.has(libc::MSG_WAITALL) && how.wait && !how.peek && !stream.is_nonblocking();
     let mut done = 0;
-    // A second peek would return the same bytes.
-    let step_bytes = if how.peek { usize::MAX } else { STEP_BYTES };
-    for step in pieces.iter().flat_map(|piece| piece.steps(step_bytes)) {
+    if how.peek
+        && let Some(piece) = pieces.iter().find(|piece| piece.len() > 0)
+    {
+        return peek_stream(stream, *piece, how);
+    }
+    for step in pieces.iter().flat_map(|piece| piece.steps(STEP_BYTES)) {
         match step.with_slice(|room| fill(stream, room, how, all, &mut done)).map_err(fault) {
             Ok(Ok(Progress::Full)) => {}
             Ok(Ok(Progress::Ended)) => return Ok(done),
@@ -191,6 +198,25 @@ fn receive_stream(
         stream.receive(&mut [], how)?;
     }
     Ok(done)
+}
+
+/// Peeks. A second peek returns the same bytes and more, so each one has twice the room.
+fn peek_stream(stream: &Stream, piece: WriteBytes, how: ReceiveOptions) -> PosixResult<usize> {
+    let (mut room, mut done, mut wait) = (STEP_BYTES, 0, how.wait);
+    loop {
+        let peek = |room: &mut [u8]| stream.receive(room, ReceiveOptions { wait, peek: true });
+        match piece.first(room).with_slice(peek).map_err(fault) {
+            Ok(Ok(got)) if got < room => return Ok(got),
+            Ok(Ok(got)) => done = got,
+            // What was found counts, also before a bad address.
+            Ok(Err(_)) | Err(_) if done > 0 => return Ok(done),
+            Ok(Err(errno)) | Err(errno) => return Err(errno),
+        }
+        if room >= piece.len() {
+            return Ok(done);
+        }
+        (room, wait) = (room.saturating_mul(2), false);
+    }
 }
 
 /// The state of a receive after one step.
@@ -214,13 +240,12 @@ fn fill(
     while at < room.len() {
         // Only the first bytes, or all bytes, are worth a wait.
         let wait = how.wait && (*done == 0 || all);
-        match stream.receive(&mut room[at..], ReceiveOptions { wait, peek: how.peek }) {
+        match stream.receive(&mut room[at..], ReceiveOptions { wait, peek: false }) {
             Ok(0) => return Ok(Progress::Ended),
             Ok(got) => {
                 *done += got;
                 at += got;
-                // A second peek would return the same bytes.
-                if how.peek || (!all && at < room.len()) {
+                if !all && at < room.len() {
                     return Ok(Progress::Ended);
                 }
             }

@@ -2,7 +2,7 @@
 
 use crate::demo::baseline::Baseline;
 use crate::demo::leaks::LeakCheck;
-use crate::demo::printer::{DEATH_BOUND_NS, DeathNews, StepPrinter, p99, summary};
+use crate::demo::printer::{DeathNews, StepPrinter, p99, summary};
 use crate::demo::protocol::{BlockTransfer, MESSAGE_BYTES, RoundTrips, median};
 use crate::demo::session::Session;
 use crate::demo::steps::{self, ServerDeath};
@@ -12,14 +12,13 @@ use clap::Args;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The time limit of the whole demonstration.
+/// The time limit of a step. A slow machine may take longer for all of them.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Show calls, latencies beside pipe and socket, a killed server, and the clean-up.
 ///
 /// The demonstration starts a private node in a directory of its own and touches no other node.
-/// Exit code 1 if anything is left behind, or if the error of a killed server took more than 1 ms
-/// (median).
+/// Exit code 1 if anything is left behind.
 ///
 /// Example: m3 demo --kills 100
 #[derive(Args, Debug)]
@@ -34,7 +33,7 @@ pub struct Demo {
 
 /// Runs all steps and prints their results.
 pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
-    exit_after_time_limit();
+    exit_without_progress();
     let start = Instant::now();
     let mut leaks = LeakCheck::start();
     let mut printer = StepPrinter::new(out);
@@ -57,7 +56,8 @@ pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
     let mut deaths_ns: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
     let worst_ns = deaths_ns.iter().copied().max().unwrap_or(0);
     let median_ns = median(&mut deaths_ns);
-    let is_good = leaked.is_clean() && median_ns <= DEATH_BOUND_NS;
+    // A slow machine is no fault: the summary says what was slow.
+    let is_good = leaked.is_clean();
     if out.is_json() {
         let first = deaths.first();
         out.json(&serde_json::json!({
@@ -76,11 +76,19 @@ pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!is_good)))
 }
 
-/// Ends this process after the time limit; the other processes then end too.
-fn exit_after_time_limit() {
+/// Ends this process when no step has begun within the time limit; the other processes then end
+/// too.
+fn exit_without_progress() {
     std::thread::spawn(|| {
-        std::thread::sleep(TIME_LIMIT);
-        CliError::failure(format!("the demonstration took over {} s", TIME_LIMIT.as_secs()))
+        let mut begun = steps::begun();
+        loop {
+            std::thread::sleep(TIME_LIMIT);
+            let before = std::mem::replace(&mut begun, steps::begun());
+            if before == begun {
+                break;
+            }
+        }
+        CliError::failure(format!("a step of the demonstration took {} s", TIME_LIMIT.as_secs()))
             .advice("check this machine with `m3 doctor`")
             .report(false);
         std::process::exit(1);
@@ -184,7 +192,10 @@ fn kill_servers(
 /// The times from the kill of a process to the end of file of its Unix socket.
 fn kill_socket_partners(session: &Session, kills: u32) -> Result<Vec<u64>> {
     let cpu = session.cpus.map(|(_, second)| second);
-    let kill = |_| Baseline::socket(&session.directory, cpu)?.kill_partner();
+    let kill = |_| {
+        steps::note_begin();
+        Baseline::socket(&session.directory, cpu)?.kill_partner()
+    };
     (0..kills).map(kill).collect()
 }
 

@@ -60,7 +60,7 @@ fn grant_memory(own: &mut Endpoint, bytes: usize, out: Output) -> Result<()> {
     let address = memory.as_ptr().addr();
     let grant = own.grant(Audience::Vm, memory, Rights::Both)?.to_u64();
     if !out.is_json() {
-        eprintln!("holding {bytes} bytes at {address:#x}, grant {grant}");
+        m3ipc_sys::tell!("holding {bytes} bytes at {address:#x}, grant {grant}");
     }
     Ok(())
 }

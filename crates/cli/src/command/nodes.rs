@@ -91,7 +91,7 @@ pub fn share(
         return Err(CliError::failure(format!("{what}: {why}")).advice(next));
     }
     if !said.is_empty() {
-        eprintln!("{}", crate::printable::printable(said));
+        m3ipc_sys::tell!("{said}");
     }
     let written = String::from_utf8_lossy(&output.stdout);
     let id =

@@ -1,8 +1,8 @@
 //! `m3 notify`: notifies an endpoint.
 //!
-//! A pending notification ends with its sender. This process therefore stays until the target
-//! received it, died, or the time limit is over. A target that began to wait for any sender after
-//! the notification has received all pending notifications.
+//! A notification arrives without its sender too. This process stays until the target received it,
+//! died, or the time limit is over, to tell which it is. A target that began to wait for any sender
+//! after the notification has received all pending notifications.
 
 use super::target::TargetArgs;
 use crate::error::{CliError, Result};
@@ -50,7 +50,8 @@ pub fn run(args: &Notify, out: Output) -> Result<()> {
         && !has_received(&mut session.node, session.vm.id(), to, notified_ns)?
     {
         if begin.elapsed() > limit {
-            let what = format!("endpoint {to} did not receive the notification; it is withdrawn");
+            let what =
+                format!("endpoint {to} has not received the notification yet; it stays pending");
             return Err(CliError::code(Code::TimedOut, what));
         }
         std::thread::sleep(CHECK_INTERVAL);

@@ -85,7 +85,11 @@ impl ServerArgs {
         let own = lookup::bind(&vm, self.bind_as.as_deref())?;
         if announce {
             let address = own.address();
-            eprintln!("{activity} as {address} (slot {}) in VM {}", address.slot(), vm.name());
+            m3ipc_sys::tell!(
+                "{activity} as {address} (slot {}) in VM {}",
+                address.slot(),
+                vm.name()
+            );
         }
         Ok(own)
     }

@@ -5,11 +5,10 @@ use crate::error::{CliError, Result};
 use crate::lookup;
 use crate::options::NodeOptions;
 use crate::output::{Output, table};
-use crate::printable::printable;
 use crate::view::area;
 use clap::{Args, Subcommand};
 use m3ipc::{EndpointInfo, Parameters, VmConfig, VmInfo, VmLife};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 /// Create, end, list and show VMs.
 #[derive(Subcommand, Debug)]
@@ -212,7 +211,7 @@ fn end(args: &End, out: Output) -> Result<()> {
     let named = format!("VM {} ({}) with {}", vm.id(), vm.name(), count(&members));
     if !args.yes && !members.is_empty() && std::io::stdin().is_terminal() {
         let list: Vec<String> = members.iter().map(member).collect();
-        eprintln!("{}", printable(&format!("{named}:\n    {}", list.join("\n    "))));
+        m3ipc_sys::tell!("{named}:\n    {}", list.join("\n    "));
         if !confirmed("End it")? {
             return Err(CliError::failure("the VM was not ended").advice("--yes ends it unasked"));
         }
@@ -237,7 +236,8 @@ fn member(endpoint: &EndpointInfo) -> String {
 
 /// Asks on the terminal. Every answer but yes is no.
 fn confirmed(question: &str) -> Result<bool> {
-    eprint!("{question}? [y/N] ");
+    // The answer counts, also where standard error is closed.
+    let _ = write!(std::io::stderr(), "{question}? [y/N] ");
     let mut answer = String::new();
     std::io::stdin()
         .read_line(&mut answer)

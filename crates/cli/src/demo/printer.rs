@@ -7,7 +7,7 @@ use crate::output::{Output, time};
 use std::time::Duration;
 
 /// The bound of the median time from a kill to the error of the call.
-pub const DEATH_BOUND_NS: u64 = 1_000_000;
+const DEATH_BOUND_NS: u64 = 1_000_000;
 
 /// Prints numbered steps; prints nothing where JSON is wanted.
 pub struct StepPrinter {

@@ -3,7 +3,20 @@
 use super::protocol::{BlockTransfer, ClientCommand, ClientReply, RoundTrips, SERVER};
 use super::session::Session;
 use crate::error::{CliError, Result};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+static BEGUN: AtomicU32 = AtomicU32::new(0);
+
+/// The number of steps that have begun: it rises as long as the demonstration goes on.
+pub fn begun() -> u32 {
+    BEGUN.load(Ordering::Relaxed)
+}
+
+/// A step begins.
+pub fn note_begin() {
+    BEGUN.fetch_add(1, Ordering::Relaxed);
+}
 
 /// How long the client has slept in its call before the server is killed.
 const ASLEEP_NS: u64 = 500_000;
@@ -24,6 +37,7 @@ pub struct ServerDeath {
 
 /// Waits until the client has found the server, and returns the address.
 pub fn find_server(session: &mut Session) -> Result<i32> {
+    note_begin();
     match session.execute(ClientCommand::FindServer)? {
         ClientReply::Found(address) => Ok(address),
         reply => Err(unexpected(&reply)),
@@ -32,6 +46,7 @@ pub fn find_server(session: &mut Session) -> Result<i32> {
 
 /// Makes `count` calls and returns the duration of each in nanoseconds.
 pub fn call(session: &mut Session, count: u32) -> Result<Vec<u64>> {
+    note_begin();
     match session.execute(ClientCommand::Call(count))? {
         ClientReply::Called(durations_ns) => Ok(durations_ns),
         reply => Err(unexpected(&reply)),
@@ -40,6 +55,7 @@ pub fn call(session: &mut Session, count: u32) -> Result<Vec<u64>> {
 
 /// Measures round trips over m3ipc, pipe and socket.
 pub fn measure_round_trips(session: &mut Session) -> Result<Vec<RoundTrips>> {
+    note_begin();
     match session.execute(ClientCommand::MeasureRoundTrips)? {
         ClientReply::RoundTrips(results) => Ok(results),
         reply => Err(unexpected(&reply)),
@@ -48,6 +64,7 @@ pub fn measure_round_trips(session: &mut Session) -> Result<Vec<RoundTrips>> {
 
 /// Measures transfers of a block, beside copies through a socket.
 pub fn measure_block(session: &mut Session) -> Result<BlockTransfer> {
+    note_begin();
     match session.execute(ClientCommand::MeasureBlock)? {
         ClientReply::Block(transfer) => Ok(transfer),
         reply => Err(unexpected(&reply)),
@@ -56,6 +73,7 @@ pub fn measure_block(session: &mut Session) -> Result<BlockTransfer> {
 
 /// Kills the server while a call of the process `client` waits for its answer.
 pub fn kill_server(session: &mut Session, client: i32) -> Result<ServerDeath> {
+    note_begin();
     let before = observe(session, client)?;
     session.send(ClientCommand::CallUnanswered)?;
     wait_until_asleep(session, client, before.received)?;

@@ -6,6 +6,8 @@ use rustix::io::Errno;
 
 /// The first address of areas.
 const START: u64 = 0x2000_0000_0000;
+/// The first address of areas in programs whose tools take those.
+const LOW_START: u64 = 64 << 30;
 const BYTES: usize = 2 << 20;
 
 /// Runs the checks of this group.
@@ -15,15 +17,22 @@ pub fn examine() -> Vec<Finding> {
 
 fn addresses() -> Finding {
     let name = "addresses of areas";
-    let mapped = create_sparse("m3-doctor", BYTES as u64, false).and_then(|memory| {
-        reserve_memory(&memory, 0, 4096)?;
-        FixedMapping::new(&memory, START, BYTES, true)
-    });
-    match mapped {
-        Ok(_) => Finding::ok(name, format!("free from {START:#x}, and memory grows there")),
+    let map_at = |start| {
+        create_sparse("m3-doctor", BYTES as u64, false).and_then(|memory| {
+            reserve_memory(&memory, 0, m3ipc_sys::page_bytes())?;
+            FixedMapping::new(&memory, start, BYTES, true).map(drop)
+        })
+    };
+    match map_at(START) {
+        Ok(()) => Finding::ok(name, format!("free from {START:#x}, and memory grows there")),
+        Err(Errno::EXIST) if map_at(LOW_START).is_ok() => Finding::off(
+            name,
+            format!("{} lies at {START:#x}", occupant()),
+            format!("areas of such a program begin at {LOW_START:#x}"),
+        ),
         Err(Errno::EXIST) => Finding::missing(
             name,
-            format!("another mapping lies at {START:#x}"),
+            format!("{} lies at {START:#x}, and {LOW_START:#x} is not free", occupant()),
             "areas cannot be attached; run without the sanitizer or emulator that maps it",
         ),
         Err(errno) => Finding::missing(
@@ -32,6 +41,11 @@ fn addresses() -> Finding {
             "raise the limit of address space (ulimit -v): blocks and large payloads need areas",
         ),
     }
+}
+
+fn occupant() -> String {
+    let occupant = m3ipc_sys::occupant_of(START..START + BYTES as u64);
+    occupant.unwrap_or_else(|| "another mapping".to_owned())
 }
 
 /// The kernel must refuse the seal while a writer exists, and grant it afterwards.
@@ -60,19 +74,16 @@ fn sealing() -> Finding {
 
 fn pool() -> Finding {
     let name = "huge pages of the pool";
-    let memory = read("/proc/meminfo").unwrap_or_default();
-    let number = |key: &str| {
-        let line = memory.lines().find_map(|line| line.strip_prefix(key))?;
-        line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
-    };
-    match (number("HugePages_Free"), number("Hugepagesize")) {
-        (Some(0), Some(_)) => Finding::off(
+    // Areas use this size, whatever the default of the machine is.
+    let free = read("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    match free.and_then(|text| text.parse::<u64>().ok()) {
+        Some(0) => Finding::off(
             name,
             "none free",
             "areas of huge pages get no memory (-12), others do; raise vm.nr_hugepages",
         ),
-        (Some(free), Some(kib)) => Finding::ok(name, format!("{free} of {kib} KiB are free")),
-        _ => Finding::off(name, "not in this kernel", "areas cannot have pages of the pool"),
+        Some(free) => Finding::ok(name, format!("{free} of 2048 KiB are free")),
+        None => Finding::off(name, "none of 2 MiB here", "areas cannot have pages of the pool"),
     }
 }
 

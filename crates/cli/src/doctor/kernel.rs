@@ -1,6 +1,6 @@
 //! Features of the kernel.
 
-use super::finding::Finding;
+use super::finding::{Finding, read};
 use crate::cpus::Cpus;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
@@ -11,6 +11,8 @@ pub fn examine() -> Vec<Finding> {
     let release = name.release().to_string_lossy().into_owned();
     vec![
         version(&release),
+        proc(m3ipc_sys::process_start_ticks(m3ipc_sys::process_id())),
+        page_size(m3ipc_sys::page_bytes()),
         sealing(),
         futex_waitv(m3ipc_sys::try_wait_any()),
         pidfd(),
@@ -33,6 +35,49 @@ fn version(release: &str) -> Finding {
         return Finding::ok("version", is);
     }
     Finding::off("version", is, "m3ipc is tested from Linux 5.16 on; see futex_waitv")
+}
+
+/// The daemon tells a process from a later one of the same number by its start in /proc.
+fn proc(own_start: Result<u64, Errno>) -> Finding {
+    let name = "/proc";
+    if let Err(errno) = own_start {
+        let is = format!("this process does not see itself there: {errno}");
+        return Finding::missing(name, is, "mount proc: without it no daemon admits a program");
+    }
+    let mounts = read("/proc/self/mountinfo").unwrap_or_default();
+    match hidden(&mounts) {
+        None => Finding::ok(name, "processes of all users are seen"),
+        Some(option) => Finding::off(
+            name,
+            format!("mounted with {option}"),
+            "a daemon of another user than root refuses programs of other users; mount proc with \
+             gid= of a group of the daemon's user",
+        ),
+    }
+}
+
+/// The option of the mount at /proc that hides processes.
+fn hidden(mounts: &str) -> Option<&str> {
+    let line = mounts.lines().rev().find(|line| line.split(' ').nth(4) == Some("/proc"))?;
+    let option = line.split([' ', ',']).find(|option| option.starts_with("hidepid="))?;
+    (!matches!(option, "hidepid=0" | "hidepid=off")).then_some(option)
+}
+
+fn page_size(bytes: u64) -> Finding {
+    const COMMON: u64 = 4096;
+    let name = "page size";
+    if bytes == COMMON {
+        return Finding::ok(name, format!("{bytes} bytes"));
+    }
+    Finding::off(
+        name,
+        format!("{bytes} bytes"),
+        format!(
+            "a link and each page of an endpoint take {} times the memory of other machines, and \
+             quotas count it",
+            bytes / COMMON
+        ),
+    )
 }
 
 fn sealing() -> Finding {
@@ -75,14 +120,23 @@ fn pidfd() -> Finding {
 }
 
 fn pidfd_thread() -> Finding {
-    let tried =
-        std::thread::spawn(|| m3ipc_sys::open_thread(m3ipc_sys::thread_id()).map(drop)).join();
+    let look = || m3ipc_sys::open_thread(m3ipc_sys::thread_id()).map(drop);
+    let started = std::thread::Builder::new().spawn(look);
+    let tried = match started.map(std::thread::JoinHandle::join) {
+        Ok(tried) => tried,
+        Err(cause) => {
+            let next =
+                "allow clone3 and clone in the seccomp filter, or raise the limit of threads";
+            return Finding::missing("threads", format!("none can be started: {cause}"), next);
+        }
+    };
     match tried {
         Ok(Ok(())) => Finding::ok("PIDFD_THREAD", "the end of a bound thread is detected at once"),
         _ => Finding::off(
             "PIDFD_THREAD",
             "not before Linux 6.9",
-            "the endpoint of a thread ends when the thread drops it, or with the process",
+            "the liveness lock and /proc report the end of a bound thread; without futex_waitv or \
+             /proc its endpoint lasts as long as the process",
         ),
     }
 }
@@ -160,6 +214,23 @@ mod tests {
         assert_eq!(numbers("6.12-rc1+"), (6, 12));
         assert_eq!(numbers("5.15.0-91-generic"), (5, 15));
         assert_eq!(numbers("strange"), (0, 0));
+    }
+
+    #[test]
+    fn what_a_mount_of_proc_hides_is_named() {
+        let mount = |options| format!("1 2 0:5 / /proc rw,nosuid - proc proc rw,{options}\n");
+        assert_eq!(hidden(&mount("gid=5,hidepid=invisible")), Some("hidepid=invisible"));
+        assert_eq!(hidden(&mount("hidepid=2")), Some("hidepid=2"));
+        assert_eq!(hidden(&mount("hidepid=off")), None);
+        assert_eq!(hidden("1 2 0:5 / /proc rw - proc proc rw\n"), None);
+        assert_eq!(proc(Err(Errno::SRCH)).state, FindingState::Missing);
+    }
+
+    #[test]
+    fn another_page_size_is_named() {
+        assert_eq!(page_size(4096).state, FindingState::Ok);
+        let found = page_size(16384);
+        assert_eq!((found.state, found.is.as_str()), (FindingState::Off, "16384 bytes"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::finding::Finding;
 use m3ipc::runtime::{self, DirectoryError};
 use m3ipc::{Node, NodeError, NodeInfo, QuotaUse, UserUse};
+use rustix::fs::{Access, access};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -86,13 +87,31 @@ fn without_daemon(name: &'static str, directory: &Path, error: &NodeError) -> Fi
             format!("{path}: its daemon has an incompatible version"),
             "end it with `m3 down` of that version",
         ),
-        NodeError::NotRunning(_) if directory.join("journal").exists() => Finding::off(
-            name,
-            format!("{path}: its daemon was killed"),
-            "links go on working; the next command starts a daemon that takes over",
-        ),
+        // A daemon that runs and gives no welcome.
+        NodeError::NotRunning(_) if runtime::connect(directory).is_ok() => fault(name, error.why()),
+        NodeError::NotRunning(_) if directory.join("journal").exists() => {
+            match obstacle(directory) {
+                Some(why) => fault(name, &format!("{path}: its daemon was killed, and {why}")),
+                None => Finding::off(
+                    name,
+                    format!("{path}: its daemon was killed"),
+                    "links go on working; the next command starts a daemon that takes over",
+                ),
+            }
+        }
         NodeError::NotRunning(refusal) => Finding::note(name, format!("{path}: {}", refusal.why())),
         error => fault(name, error.why()),
+    }
+}
+
+/// Why this process cannot start the successor of a killed daemon.
+fn obstacle(directory: &Path) -> Option<String> {
+    match access(directory, Access::WRITE_OK) {
+        Err(errno) => Some(format!(
+            "this process cannot write there: {errno}; start `m3 up` where the directory can be \
+             written, as its user"
+        )),
+        Ok(()) => m3ipc_daemon::takeover_obstacle(directory),
     }
 }
 

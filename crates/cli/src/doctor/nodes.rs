@@ -1,17 +1,19 @@
 //! Other nodes, as the proxy of this node sees them.
 
 use super::finding::Finding;
-use m3ipc_sys::{connect_stream_within, peer_user, user_id};
+use m3ipc::runtime::{self, ConnectError, DirectoryError};
+use m3ipc_sys::{peer_user, user_id};
 use serde_json::Value;
-use std::io::{self, ErrorKind, Read};
-use std::os::unix::net::UnixStream;
+use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 /// The socket of the proxy in the runtime directory.
 const SOCKET_NAME: &str = "proxy.sock";
 const LIMIT: Duration = Duration::from_secs(3);
-const ANSWER_MAX_BYTES: u64 = 1 << 20;
+const ANSWER_MAX_BYTES: usize = 1 << 20;
+/// The time before the end of a certificate in which it is named, in seconds: 14 days.
+const CERTIFICATE_WARNING_S: u64 = 14 * 86_400;
 
 /// Runs the checks of this group.
 pub fn examine(directory: &Path) -> Vec<Finding> {
@@ -47,17 +49,40 @@ pub fn examine(directory: &Path) -> Vec<Finding> {
 }
 
 fn ask(directory: &Path) -> io::Result<Value> {
-    // The queue of a stopped proxy may be full.
-    let connected = connect_stream_within(&directory.join(SOCKET_NAME), LIMIT);
-    let stream = UnixStream::from(connected.map_err(io::Error::from)?);
+    let end = Instant::now() + LIMIT;
+    let stream =
+        runtime::connect_stream(directory, SOCKET_NAME, LIMIT).map_err(|error| match error {
+            ConnectError::NoDaemon { cause, .. } => cause,
+            ConnectError::Directory(DirectoryError::Unusable { cause, .. }) => cause,
+            ConnectError::NotAllowed { .. } => ErrorKind::PermissionDenied.into(),
+            other => io::Error::other(other),
+        })?;
     let uid = peer_user(&stream)?;
     if uid != 0 && uid != user_id() && user_id() != 0 {
         return Err(io::Error::other(format!("it is a process of user {uid}")));
     }
-    stream.set_read_timeout(Some(LIMIT))?;
-    let mut text = Vec::new();
-    stream.take(ANSWER_MAX_BYTES).read_to_end(&mut text)?;
+    let left = end.saturating_duration_since(Instant::now());
+    let text = m3ipc_sys::read_within(&stream, ANSWER_MAX_BYTES, left)?;
     serde_json::from_slice(&text).map_err(io::Error::other)
+}
+
+/// The end of the certificate that ends first, if it is near.
+fn certificate(end: &Value, now_s: u64) -> Option<Finding> {
+    let left_s = end["at_s"].as_u64()?.saturating_sub(now_s);
+    let file = end["file"].as_str().unwrap_or("?");
+    if left_s > CERTIFICATE_WARNING_S {
+        return None;
+    }
+    let is = match left_s {
+        0 => format!("{file} has ended: no new connection between nodes succeeds"),
+        _ => format!("{file} ends in {} h", left_s.div_ceil(3_600)),
+    };
+    let next = "put a new certificate in its place, and send SIGHUP to the proxy";
+    Some(Finding::off("certificate", is, next))
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn findings(status: &Value) -> Vec<Finding> {
@@ -76,6 +101,9 @@ fn findings(status: &Value) -> Vec<Finding> {
                         `without_security` from the configuration";
         Finding::off("proxy", is, fallback)
     }];
+    if let Some(finding) = certificate(&status["certificate"], now_s()) {
+        findings.push(finding);
+    }
     for node in status["nodes"].as_array().into_iter().flatten() {
         let (name, at) = (text(&node["name"]), text(&node["address"]));
         let state = text(&node["state"]);
@@ -96,6 +124,17 @@ fn findings(status: &Value) -> Vec<Finding> {
 mod tests {
     use super::super::finding::FindingState;
     use super::*;
+
+    #[test]
+    fn the_end_of_a_certificate_is_named_two_weeks_before() {
+        let end = serde_json::json!({"file": "alpha.pem", "at_s": 100 * 86_400});
+        assert!(certificate(&end, 85 * 86_400).is_none());
+        let near = certificate(&end, 99 * 86_400).unwrap();
+        assert_eq!((near.state, near.is.as_str()), (FindingState::Off, "alpha.pem ends in 24 h"));
+        assert!(certificate(&end, 101 * 86_400).unwrap().is.contains("has ended"));
+        // Without TLS, and of another release.
+        assert!(certificate(&Value::Null, 0).is_none());
+    }
 
     #[test]
     fn each_node_that_cannot_be_reached_is_off_with_its_reason() {

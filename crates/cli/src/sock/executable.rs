@@ -1,7 +1,7 @@
 //! Executables, and whether the loader can preload a library into them.
 
 use crate::error::{CliError, Result};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -52,6 +52,43 @@ pub fn inspect(path: &Path) -> Result<PreloadSupport> {
     })
 }
 
+/// The interpreter in the first line of a script.
+fn interpreter(head: &[u8]) -> Option<&Path> {
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
+    Some(Path::new(OsStr::from_bytes(word)))
+}
+
+/// The program that `env` would start for a script with the first line `#!/usr/bin/env NAME`.
+pub fn started_by_env(path: &Path) -> Option<OsString> {
+    let mut head = [0; 256];
+    let read = File::open(path).and_then(|file| file.read_at(&mut head, 0)).ok()?;
+    let head = &head[..read];
+    if interpreter(head)?.file_name()? != "env" {
+        return None;
+    }
+    let line = head.split(|byte| *byte == b'\n').next()?;
+    let mut words = line[2..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let (_env, name, rest) = (words.next(), words.next()?, words.next());
+    // Options and variables are left to env.
+    let is_plain = !name.starts_with(b"-") && !name.contains(&b'=') && rest.is_none();
+    is_plain.then(|| OsStr::from_bytes(name).to_owned())
+}
+
+/// The file that the kernel runs: of a script its interpreter.
+pub fn binary_of(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..SCRIPT_DEPTH_MAX {
+        let mut head = [0; 256];
+        let read = File::open(&path).and_then(|file| file.read_at(&mut head, 0));
+        match interpreter(&head[..read.unwrap_or(0)]) {
+            Some(next) => path = next.to_owned(),
+            None => break,
+        }
+    }
+    path
+}
+
 fn inspect_file(path: &Path, depth: u32) -> std::io::Result<PreloadSupport> {
     let unsupported = |why: &str| Ok(PreloadSupport::Unsupported(why.to_owned()));
     let file = match File::open(path) {
@@ -64,11 +101,9 @@ fn inspect_file(path: &Path, depth: u32) -> std::io::Result<PreloadSupport> {
     let mut head = [0; 256];
     let length = file.read_at(&mut head, 0)?;
     let head = &head[..length];
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.split(|byte| *byte == b'\n').next().unwrap_or(line);
-        let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
-        return match word {
-            Some(word) if depth > 0 => inspect_file(Path::new(OsStr::from_bytes(word)), depth - 1),
+    if head.starts_with(b"#!") {
+        return match interpreter(head) {
+            Some(next) if depth > 0 => inspect_file(next, depth - 1),
             _ => unsupported("it is a script without an interpreter"),
         };
     }
@@ -152,6 +187,18 @@ mod tests {
         std::fs::write(&text, format!("#!{} x\n", std::env::current_exe().unwrap().display()))
             .unwrap();
         assert_eq!(inspect(&text).unwrap(), PreloadSupport::Supported);
+        assert_eq!(binary_of(&text), std::env::current_exe().unwrap());
+        for (line, name) in [
+            ("#!/usr/bin/env python3\n", Some("python3")),
+            ("#! /usr/bin/env\tsh\nexit", Some("sh")),
+            ("#!/usr/bin/env -S sh -e\n", None),
+            ("#!/usr/bin/env A=b sh\n", None),
+            ("#!/bin/sh x\n", None),
+            ("sh", None),
+        ] {
+            std::fs::write(&text, line).unwrap();
+            assert_eq!(started_by_env(&text).as_deref(), name.map(OsStr::new), "{line}");
+        }
         std::fs::remove_dir_all(&directory).unwrap();
         assert!(find(OsStr::new("no-such-program-anywhere")).is_err());
     }

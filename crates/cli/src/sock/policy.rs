@@ -19,6 +19,7 @@ struct PolicyFile {
     ring_bytes: Option<u32>,
     spin_us: Option<u32>,
     io_uring: Option<IoUringRule>,
+    children: Vec<RuleItem>,
     programs: Rules,
     users: Rules,
     ports: Rules,
@@ -66,15 +67,20 @@ pub struct EffectivePolicy {
     pub from: String,
 }
 
-/// The policy of the file, else of the environment, else the default.
-pub fn choose(path: Option<&Path>) -> Result<EffectivePolicy> {
+/// The policy of the file, else of the environment, else the default. `children` are further
+/// programs that load the library where they are executed.
+pub fn choose(path: Option<&Path>, children: &[String]) -> Result<EffectivePolicy> {
     let variable = m3ipc_shim::policy::VARIABLE;
     let from_environment = m3ipc_sys::text_variable(variable);
-    let (line, from) = match (path, from_environment) {
+    let (mut line, from) = match (path, from_environment) {
         (Some(path), _) => (line(&read(path)?, path)?, path.display().to_string()),
         (None, Some(line)) => (checked(line, variable)?, variable.to_owned()),
         (None, None) => (String::new(), "the default".to_owned()),
     };
+    let children: Vec<_> = children.iter().cloned().map(RuleItem::Text).collect();
+    if let Some(names) = items(&children).map_err(|item| invalid("--children", &item))? {
+        line = checked(format!("{line} children={names}").trim_start().to_owned(), "--children")?;
+    }
     Ok(EffectivePolicy { line, from })
 }
 
@@ -136,6 +142,7 @@ fn to_line(file: &PolicyFile) -> std::result::Result<String, String> {
         file.io_uring
             .map(|how| if matches!(how, IoUringRule::Pass) { "pass" } else { "refuse" }.to_owned()),
     );
+    word("children", items(&file.children)?);
     word("wakeup", file.test.always_wakeup.then(|| "always".to_owned()));
     word("same", file.test.same_process.then(|| "1".to_owned()));
     word("bulk", file.test.never_bulk.then(|| "0".to_owned()));
@@ -177,13 +184,14 @@ mod tests {
     #[test]
     fn a_file_becomes_a_line() {
         let text = "upgrade-after = 0\nring-bytes = 64\nspin-us = 20\n\
-            io-uring = \"pass\"\n\
+            io-uring = \"pass\"\nchildren = [\"sh\", \"redis-server\"]\n\
             [ports]\nallow = [6379, \"8000-8999\"]\ndeny = [22]\n[programs]\ndeny = [\"sshd\"]\n\
             [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n\
             always-ring = true\nnever-rest = true\n";
         let line = to_line(&toml::from_str(text).unwrap()).unwrap();
-        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always message=0 rest=0 \
-                      !programs=sshd ports=6379,8000-8999 !ports=22 paths=/run/";
+        let wanted = "after=0 ring=64 spin=20000 uring=pass children=sh,redis-server \
+                      wakeup=always message=0 rest=0 !programs=sshd ports=6379,8000-8999 \
+                      !ports=22 paths=/run/";
         assert_eq!(line, wanted);
         assert!(Policy::read(&line).is_ok());
     }
@@ -193,11 +201,11 @@ mod tests {
         let path = std::env::temp_dir().join(format!("m3-policy-{}", std::process::id()));
         for text in ["", "upgrade-after = 0", "[programs]\ndeny = [\"x\"]"] {
             std::fs::write(&path, text).unwrap();
-            let policy = choose(Some(&path)).unwrap();
+            let policy = choose(Some(&path), &[]).unwrap();
             assert!(Policy::read(&policy.line).unwrap().allows_program("iperf3", 0), "{text}");
         }
         std::fs::write(&path, "defaults = false").unwrap();
-        assert!(choose(Some(&path)).is_err());
+        assert!(choose(Some(&path), &[]).is_err());
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -163,7 +163,8 @@ impl Server {
                 // Ownership traces still lead through the claims of a dead member.
                 (AreaMemberState::Gone, Some(ledger)) => {
                     self.send_area_event(token, joined, Some(ledger));
-                    self.send_area_event(token, AreaEvent::Left { area, index: other }, None);
+                    let died = self.node.endpoint(MemberId::new(id.vm, member.address)).is_none();
+                    self.send_area_event(token, AreaEvent::Left { area, index: other, died }, None);
                 }
                 _ => {
                     let expected = AreaEvent::Expected { area, index: other, address };
@@ -176,10 +177,12 @@ impl Server {
     /// A ledger that counts against the user of its member.
     fn create_ledger(&mut self, id: MemberId, numbers: u32) -> Result<Ledger, String> {
         let uid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
+        let ledger_bytes = m3ipc_area::ledger_bytes(numbers) as u64;
+        let ledger_memory = m3ipc_sys::whole_pages(ledger_bytes, m3ipc_sys::page_bytes());
         let amounts = [
             (Resource::Descriptors, 1),
             (Resource::Mappings, 1),
-            (Resource::Memory, m3ipc_area::ledger_bytes(numbers) as u64),
+            (Resource::Memory, ledger_memory),
         ];
         let charges = self.accounts.charge(uid, &amounts);
         let charges = charges.map_err(|exceeded| exceeded.to_string())?;
@@ -283,9 +286,11 @@ impl Server {
             for extent in &entry.extents {
                 self.send_area_event(token, AreaEvent::Extent { area, extent: *extent }, None);
             }
-            let indexes = (0..).zip(&entry.members).map(|(index, _)| index);
-            for index in indexes.filter(|index| entry.is_gone(*index)) {
-                self.send_area_event(token, AreaEvent::Left { area, index }, None);
+            for (index, member) in (0..).zip(&entry.members) {
+                if entry.is_gone(index) {
+                    let died = self.node.endpoint(MemberId::new(id.vm, member.address)).is_none();
+                    self.send_area_event(token, AreaEvent::Left { area, index, died }, None);
+                }
             }
             self.reclaim_extents(id.vm, area);
         }

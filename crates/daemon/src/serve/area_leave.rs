@@ -35,7 +35,8 @@ impl Server {
                 self.areas.remove(id.vm, area);
                 continue;
             }
-            let event = AreaEvent::Left { area, index };
+            let died = self.node.endpoint(id).is_none();
+            let event = AreaEvent::Left { area, index, died };
             self.send_area_event_to_others(id.vm, area, Some(index), &event, None);
             // Not here: this call may be within the report of another death, which some members
             // have not got yet.
@@ -315,7 +316,13 @@ mod tests {
     /// An area of which one member died that had all numbers, and one lives.
     fn add_area(server: &mut Server, dead: MemberId, living: MemberId) -> u32 {
         let audience = AreaAudience::Vm;
-        let params = AreaParams { limit_bytes: BYTES, audience, owner_writes: false, huge: false };
+        let params = AreaParams {
+            limit_bytes: BYTES,
+            audience,
+            owner_writes: false,
+            huge: false,
+            low: false,
+        };
         let area = server.node.create_area(dead, params, NUMBERS).unwrap();
         server.node.give_extent(dead, area, BYTES, BYTES, false).unwrap();
         server.node.area_index(living, area, 0).unwrap();

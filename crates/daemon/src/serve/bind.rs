@@ -37,8 +37,13 @@ const LOOK_NS: u64 = 10_000_000;
 const DESCRIPTORS_OF_ENDPOINT: u64 = 3;
 /// The mappings of a control page in the daemon: its own, and the one of its end mark.
 const MAPPINGS_OF_ENDPOINT: u64 = 2;
-/// Size of an endpoint's pages, in bytes.
-const BYTES_OF_ENDPOINT: u64 = (CONTROL_PAGE_BYTES + STATUS_BYTES + READY_BITMAP_BYTES) as u64;
+/// What an endpoint has memory for, in bytes: each in pages of its own.
+const PARTS_OF_ENDPOINT: [usize; 3] = [CONTROL_PAGE_BYTES, STATUS_BYTES, READY_BITMAP_BYTES];
+
+/// The memory of an endpoint in bytes, on a system with pages of this size.
+fn bytes_of_endpoint(page_bytes: u64) -> u64 {
+    PARTS_OF_ENDPOINT.map(|bytes| m3ipc_sys::whole_pages(bytes as u64, page_bytes)).iter().sum()
+}
 
 /// The connection is closed.
 struct Closed;
@@ -220,7 +225,7 @@ impl Server {
         let amounts = [
             (Resource::Descriptors, DESCRIPTORS_OF_ENDPOINT),
             (Resource::Mappings, MAPPINGS_OF_ENDPOINT),
-            (Resource::Memory, BYTES_OF_ENDPOINT),
+            (Resource::Memory, bytes_of_endpoint(m3ipc_sys::page_bytes())),
         ];
         self.accounts.charge(uid, &amounts)
     }
@@ -388,8 +393,8 @@ impl Server {
         }
         // An administrator may take a stand-in of this node away: it comes back. To anybody else
         // that would look like the end of the endpoint.
-        let is_administrator = cred.is_root() && self.endpoint_of(token).is_none();
-        if self.node.is_stand_in(id) && !is_administrator {
+        let is_administrator = || self.endpoint_of(token).is_none() && cred.may_end();
+        if self.node.is_stand_in(id) && !is_administrator() {
             let node = self.node.node_of(id.vm, id.address).unwrap_or("another node").to_owned();
             let why = format!("endpoint {} is on the node {node}; unbind it there", id.address);
             return self.refuse(token, Code::RmtProc, why);
@@ -408,4 +413,14 @@ impl Server {
 
 fn is_thread_of(pid: i32, tid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_an_endpoint_counts_in_whole_pages() {
+        assert_eq!([4096, 16384].map(bytes_of_endpoint), [3 * 4096, 3 * 16384]);
+    }
 }

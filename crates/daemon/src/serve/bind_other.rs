@@ -1,9 +1,9 @@
 //! `lclbind`: the bind of another process.
 //!
 //! The end of a VM signals its members, so nobody may be made a member against its will. The other
-//! process has the rights of the caller's user alone, or of any one user if the caller is root. It
-//! agrees in one of three ways: it is the caller, a child of the caller, or it waits in
-//! `wait4bind`.
+//! process has the rights of the caller's user alone, or of any one user if the caller has
+//! `CAP_KILL`. It agrees in one of three ways: it is the caller, a child of the caller, or it
+//! waits in `wait4bind`.
 
 use crate::server::Server;
 use crate::state::death_watches::INIT;

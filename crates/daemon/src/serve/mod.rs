@@ -123,7 +123,8 @@ impl Server {
             Request::GetEndpoint(pid) => self.get_endpoint(token, cred, pid),
             Request::Await(event) => self.wait_for(token, cred, &event),
             Request::Forget(ticket) => self.cancel_ticket(token, TicketId(ticket)),
-            Request::NameAttach(name) => self.name_attach(token, &name),
+            Request::NameAttach { name, key } => self.name_attach(token, &name, key),
+            Request::NameReserve { name, key } => self.name_reserve(token, cred, &name, key),
             Request::NameLocate(name) => self.name_locate(token, &name),
             Request::Wakeup { vm, address } => self.wakeup(token, cred, member_id(vm, address)),
             Request::SetPrivileges { vm, address, privileges } => {

@@ -3,7 +3,7 @@
 use crate::server::Server;
 use crate::settings::{self, SettingsError};
 use crate::state::connection::Deferred;
-use crate::tables::{Credentials, Node, NodeTerms};
+use crate::tables::{self, Credentials, Node, NodeTerms};
 use crate::token::Token;
 use m3ipc_abi::{Code, VM_NAME_MAX_BYTES};
 use m3ipc_wire::{NodeInfo, NodeParams, Reply};
@@ -45,11 +45,15 @@ impl Server {
     }
 
     pub(super) fn node_end(&mut self, token: Token, cred: &Credentials) {
-        if !cred.is_root() && cred.uid != m3ipc_sys::user_id() {
-            let why = "only root and the daemon's own user may end a node; ask one of them";
+        // User 0 ends its own node without the capability only where its daemon has none either.
+        let own = m3ipc_sys::user_id();
+        let is_owner = cred.is_daemons(own) && (own != 0 || !m3ipc_sys::may_signal_others());
+        if !is_owner && !cred.may_end() {
+            let who = if own == 0 { "" } else { "the daemon's own user and " };
+            let why = format!("only {who}{} may end a node; ask for it there", tables::MAY_END);
             return self.refuse(token, Code::Privileges, why);
         }
-        let root = Credentials::new(0, 0, cred.pid);
+        let root = Credentials::administrator(cred.pid);
         let vms: Vec<i32> = self.node.vms().map(|vm| vm.id()).collect();
         self.defer(token, Deferred::NodeEnd);
         for vm in vms {

@@ -4,7 +4,7 @@
 
 use crate::server::Server;
 use crate::state::connection::Deferred;
-use crate::tables::{Credentials, Death, Member, MemberId, MemberKind};
+use crate::tables::{self, Credentials, Death, Member, MemberId, MemberKind};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{
@@ -17,11 +17,13 @@ impl Server {
         if request == NodesRequest::List {
             return self.list_other_nodes(token, cred);
         }
-        let is_users = cred.uid == m3ipc_sys::user_id()
-            || self.settings.proxy_user.is_some_and(|user| user == cred.uid);
-        if !cred.is_root() && !is_users {
-            let why = "only root, the user of the daemon and its `--proxy-user` may be its proxy; \
-                       run it as one of them";
+        let proxy_user = self.settings.proxy_user.filter(|user| *user == cred.uid);
+        if proxy_user.is_none() && !cred.is_daemons(m3ipc_sys::user_id()) && !cred.owns_all() {
+            let why = format!(
+                "only the user of the daemon, its `--proxy-user` and {} may be its proxy; run it \
+                 as one of them",
+                tables::OWNS_ALL
+            );
             return self.refuse(token, Code::Privileges, why);
         }
         match request {
@@ -163,7 +165,10 @@ impl Server {
     fn end_replaced(&mut self, id: MemberId) {
         let node = self.node.node_of(id.vm, id.address).unwrap_or("another node").to_owned();
         let address = id.address.0;
-        tracing::info!(vm = id.vm, address, node, "an endpoint ends: another node has its slot");
+        if crate::log::admits(self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid)) {
+            let vm = id.vm;
+            tracing::info!(vm, address, node, "an endpoint ends: another node has its slot");
+        }
         self.ask_to_leave(id);
         self.unbind_endpoint(id);
     }
@@ -219,7 +224,9 @@ impl Server {
         if self.nodes.proxy != Some(token) {
             return self.refuse(token, Code::BadProxy, "this connection is not that of the proxy");
         }
-        tracing::info!(node, reachable, "another node");
+        if crate::log::admits(self.connections.get(token).map_or(0, |it| it.cred.uid)) {
+            tracing::info!(node, reachable, "another node");
+        }
         if reachable {
             self.nodes.reachable.insert(node);
         } else {

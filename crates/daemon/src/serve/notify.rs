@@ -5,7 +5,7 @@
 
 use crate::server::Server;
 use crate::state::pending_notifications::PendingNotification;
-use crate::tables::{Credentials, MemberId};
+use crate::tables::{self, Credentials, MemberId};
 use crate::token::Token;
 use m3ipc_abi::{ANY, Address, Code, HARDWARE, SYSTEM, Verb};
 use m3ipc_link::{FLAG_WOKEN, WaitCall};
@@ -73,7 +73,7 @@ impl Server {
     }
 
     /// `src_notify`, `ntfy_value` and `hdw_notify`. A member notifies in its own name; the VM's
-    /// owner and root, with the privilege for it, in the name of any endpoint.
+    /// owner and `CAP_IPC_OWNER`, with the privilege for it, in the name of any endpoint.
     pub(super) fn notify_for(
         &mut self,
         token: Token,
@@ -95,8 +95,11 @@ impl Server {
             return self.refuse(token, denied.code(), denied);
         }
         let owner = self.node.vm(vm).map(|vm| vm.spec().owner_uid);
-        if !is_own && !cred.is_root() && owner != Ok(cred.uid) {
-            let why = "only the VM's owner and root may notify in the name of another endpoint";
+        if !is_own && owner != Ok(cred.uid) && !cred.owns_all() {
+            let why = format!(
+                "only the VM's owner and {} may notify in the name of another endpoint",
+                tables::OWNS_ALL
+            );
             return self.refuse(token, Code::Privileges, why);
         }
         // The look may end the destination, so it comes before the lookup.

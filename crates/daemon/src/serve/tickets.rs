@@ -115,9 +115,26 @@ impl Server {
         self.reply(token, Reply::Done, Vec::new());
     }
 
-    pub(super) fn name_attach(&mut self, token: Token, name: &str) {
+    pub(super) fn name_reserve(
+        &mut self,
+        token: Token,
+        cred: &Credentials,
+        name: &str,
+        key: Option<u64>,
+    ) {
         let Some(id) = self.require_endpoint(token) else { return };
-        match self.node.name_attach(id, name) {
+        match self.node.name_reserve(id, name, key, cred) {
+            Ok(()) => {
+                self.record();
+                self.reply_done(token);
+            }
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    pub(super) fn name_attach(&mut self, token: Token, name: &str, key: Option<u64>) {
+        let Some(id) = self.require_endpoint(token) else { return };
+        match self.node.name_attach(id, name, key) {
             Ok(tickets) => {
                 self.record();
                 self.complete_tickets(&tickets, id.address.0);
@@ -125,7 +142,7 @@ impl Server {
                 self.reply_done(token);
             }
             // The predecessor may have died between the record and the answer.
-            Err(NameError::Taken(holder))
+            Err(NameError::Taken { holder, .. })
                 if holder == id.address && self.lifecycle.has_taken_over() =>
             {
                 self.reply_done(token);

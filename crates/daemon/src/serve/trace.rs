@@ -1,4 +1,4 @@
-//! Tracing: rings of stamped records for the owner of a VM and for root.
+//! Tracing: rings of stamped records for the owner of a VM and for `CAP_SYS_PTRACE`.
 //!
 //! A member gets its ring first. Once it has mapped the ring, the daemon seals it against any other
 //! writer and gives it to the tracer. A VM has one tracer. The end of the tracer's connection ends
@@ -36,8 +36,9 @@ impl Server {
             Ok(vm) => vm.spec().owner_uid,
             Err(error) => return self.refuse(token, error.code(), error),
         };
-        if !cred.is_root() && cred.uid != owner {
-            let why = "only the VM's owner and root may trace it; ask one of them";
+        if cred.uid != owner && !cred.may_trace() {
+            let why = "only the VM's owner and a process with CAP_SYS_PTRACE in the user and PID \
+                       namespace of the daemon may trace it; ask one of them";
             return self.refuse(token, Code::Privileges, why);
         }
         if let Some(trace) = self.traces.get(vm) {

@@ -12,7 +12,7 @@ const FRAME_USERS: usize = 32;
 
 impl Server {
     pub(super) fn usage(&mut self, token: Token, cred: &Credentials, from: u32) {
-        let sees_all = cred.is_root() || cred.uid == m3ipc_sys::user_id();
+        let sees_all = cred.is_daemons(m3ipc_sys::user_id()) || cred.owns_all();
         let mut users: BTreeSet<u32> = self.accounts.users().chain(self.node.users()).collect();
         users.retain(|uid| *uid >= from && (sees_all || *uid == cred.uid));
         let next = users.iter().nth(FRAME_USERS).copied();

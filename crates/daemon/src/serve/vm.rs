@@ -34,7 +34,7 @@ impl Server {
                 if crate::log::admits(cred.uid) {
                     tracing::info!(vm = id, uid = cred.uid, "VM begun");
                 }
-                self.vm_info(token, &Credentials::new(0, 0, 0), id);
+                self.vm_info(token, &Credentials::administrator(0), id);
             }
             Err(error) => {
                 self.unwatch_unneeded(cred.pid);
@@ -60,9 +60,12 @@ impl Server {
             tasks: params.tasks.unwrap_or(limits.tasks),
         };
         if params.mode > 0o777 || params.grace_ms > GRACE_MAX_MS {
-            let why = "the mode or the grace time of the VM is out of range; give a mode of nine \
-                       bits, and a grace time of at most 600,000 ms";
-            return Err((Code::BadValue, why.to_owned()));
+            let why = format!(
+                "the mode {:#o} or the grace time {} ms of the VM is out of range; give a mode of \
+                 nine bits, and a grace time of at most {GRACE_MAX_MS} ms",
+                params.mode, params.grace_ms
+            );
+            return Err((Code::BadValue, why));
         }
         if let Some(name) =
             params.domain_users.keys().find(|name| !params.domains.contains_key(*name))
@@ -80,7 +83,7 @@ impl Server {
         let started = self.connections.get(token).map_or(0, |connection| connection.started);
         spec.creator = Creator { pid: cred.pid, started };
         if let Some(gid) = params.gid {
-            if !cred.is_root() && cred.gid != gid && !cred.groups.contains(&gid) {
+            if cred.gid != gid && !cred.groups.contains(&gid) && !cred.owns_all() {
                 let why = format!("user {} is not in group {gid}; give a group of it", cred.uid);
                 return Err((Code::Perm, why));
             }

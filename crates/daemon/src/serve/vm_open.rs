@@ -32,7 +32,7 @@ impl Server {
             }
         });
         match checked {
-            Ok(VmState::Running) => self.vm_info(token, &Credentials::new(0, 0, 0), id),
+            Ok(VmState::Running) => self.vm_info(token, &Credentials::administrator(0), id),
             Ok(VmState::Ending) => {
                 if let Some(connection) = self.connections.get_mut(token) {
                     connection.vm_to_open = Some(params);

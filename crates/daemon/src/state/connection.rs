@@ -34,7 +34,7 @@ pub(crate) struct EndpointPages {
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Rc<OwnedFd>,
     pub(crate) cred: Credentials,
     /// Start time of the process. With the process id it identifies the process.
     pub(crate) started: u64,
@@ -108,7 +108,7 @@ pub(crate) enum SendOutcome {
 
 impl Connection {
     pub(crate) fn new(
-        socket: OwnedFd,
+        socket: Rc<OwnedFd>,
         cred: Credentials,
         started: u64,
         charges: Vec<Charge>,

@@ -118,7 +118,9 @@ impl DeathWatches {
             Ok(users) => users,
             Err(Errno::SRCH) if has_ended(watch) => return SignalOutcome::Done,
             Err(errno) => {
-                tracing::warn!(pid, %errno, "the users of a process cannot be read now");
+                if crate::log::admits(uid) {
+                    tracing::warn!(pid, %errno, "the users of a process cannot be read now");
+                }
                 return SignalOutcome::Unknown;
             }
         };
@@ -132,11 +134,15 @@ impl DeathWatches {
         match m3ipc_sys::signal(&watch.fd, signal) {
             Ok(()) | Err(Errno::SRCH) => SignalOutcome::Done,
             Err(Errno::PERM) => {
-                tracing::warn!(pid, uid, "the daemon may not signal this process; see CAP_KILL");
+                if crate::log::admits(uid) {
+                    tracing::warn!(pid, uid, "the daemon may not signal a process; see CAP_KILL");
+                }
                 SignalOutcome::Refused
             }
             Err(errno) => {
-                tracing::warn!(pid, %errno, "a process cannot be signalled now");
+                if crate::log::admits(uid) {
+                    tracing::warn!(pid, %errno, "a process cannot be signalled now");
+                }
                 SignalOutcome::Unknown
             }
         }

@@ -17,6 +17,8 @@ use std::rc::Rc;
 
 /// Frames without keys that may wait. More of them break the connection.
 const OWN_FRAMES_MAX: usize = 65_536;
+/// The length of a queue up to which the notifications of sources that ended stay in it.
+const LEFT_MAX: usize = 1024;
 
 /// The kind and the source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +75,7 @@ impl EventKey {
         match *event {
             AreaEvent::Member { area, index, .. } => Self::Member(area, index),
             AreaEvent::Expected { area, index, .. } => Self::Expected(area, index),
-            AreaEvent::Left { area, index } => Self::Left(area, index),
+            AreaEvent::Left { area, index, .. } => Self::Left(area, index),
             AreaEvent::Extent { area, extent } => Self::Extent(area, extent.offset),
             AreaEvent::ExtentGone { area, offset } => Self::ExtentGone(area, offset),
             AreaEvent::FindOrphans { area } => Self::FindOrphans(area),
@@ -221,9 +223,13 @@ impl FrameQueue {
     /// Removes the events of a peer that has died. `true` if the member then needs no report of the
     /// death: it never knew of the link.
     fn drop_events_of(&mut self, peer: i32) -> bool {
-        let notified = [EventKey::Notified(peer), EventKey::NotifiedLater(peer)];
-        for key in [EventKey::CopyGate(peer), EventKey::Allowed(peer)].into_iter().chain(notified) {
+        for key in [EventKey::CopyGate(peer), EventKey::Allowed(peer)] {
             self.remove(key);
+        }
+        // The daemon has accepted notifications, which arrive without their source too.
+        if self.frames.len() > LEFT_MAX {
+            self.remove(EventKey::Notified(peer));
+            self.remove(EventKey::NotifiedLater(peer));
         }
         self.remove(EventKey::Contact(peer)) && !self.known_peers.contains(&peer)
     }
@@ -314,6 +320,20 @@ mod tests {
         }
         let expected = [event(1, 10), event(6, 20)].map(FromDaemon::Event);
         assert_eq!(frames(&mut queue), expected);
+    }
+
+    #[test]
+    fn notifications_of_the_dead_stay_in_a_bounded_number() {
+        let mut queue = FrameQueue::default();
+        let sources = 0..3 * i32::try_from(LEFT_MAX).expect("small");
+        for source in sources {
+            add(&mut queue, DaemonEvent::Notified { source, bits: 1, by: None, at_ns: 1 });
+            add(&mut queue, DaemonEvent::Died(source));
+        }
+        let all = frames(&mut queue);
+        let is_note =
+            |it: &&FromDaemon| matches!(it, FromDaemon::Event(DaemonEvent::Notified { .. }));
+        assert_eq!(all.iter().filter(is_note).count(), LEFT_MAX / 2);
     }
 
     #[test]

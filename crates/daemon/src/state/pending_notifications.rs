@@ -9,6 +9,9 @@ use crate::tables::MemberId;
 use m3ipc_abi::Address;
 use std::collections::BTreeMap;
 
+/// Sources of one destination, from which on those that ended are forgotten.
+const LEFT_MAX: usize = 1024;
+
 /// A pending notification, or several that coalesced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingNotification {
@@ -55,14 +58,14 @@ impl PendingNotifications {
         sources.into_iter().flat_map(of_source).collect()
     }
 
-    /// Forgets an endpoint that ended, as a destination and as a source.
+    /// Forgets an endpoint that ended. What it notified before stays, in a bounded number: those
+    /// calls were accepted.
     pub(crate) fn forget(&mut self, ended: MemberId) {
         self.0.remove(&ended);
         for (destination, sources) in &mut self.0 {
-            if destination.vm == ended.vm {
+            if destination.vm == ended.vm && sources.len() > LEFT_MAX {
                 sources.remove(&ended.address.0);
             }
         }
-        self.0.retain(|_, sources| !sources.is_empty());
     }
 }

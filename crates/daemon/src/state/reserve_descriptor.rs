@@ -52,13 +52,40 @@ pub(crate) fn refuse_unknown_user(socket: impl AsFd, uid: u32) {
     send(socket, Code::Privileges, why.to_owned());
 }
 
+/// Refuses a newcomer outside of the daemon's PID namespace: no number there names its process, so
+/// the daemon could not watch it.
+pub(crate) fn refuse_outsider(socket: impl AsFd) {
+    let uid = m3ipc_sys::peer_user(&socket).unwrap_or(u32::MAX);
+    if crate::log::admits(uid) {
+        tracing::warn!(uid, "a process outside the daemon's PID namespace is refused");
+    }
+    let why = "the node daemon runs in a PID namespace without this process; run the daemon \
+               outside of that namespace, or this program inside";
+    send(socket, Code::Privileges, why.to_owned());
+}
+
+/// Refuses a newcomer whose process /proc hides from the daemon, which could not tell that process
+/// from a later one of the same number.
+pub(crate) fn refuse_hidden(socket: impl AsFd, uid: u32, errno: Errno) {
+    if crate::log::admits(uid) {
+        tracing::debug!(uid, %errno, "a newcomer is not seen in /proc, and refused");
+    }
+    let why = format!(
+        "the node daemon cannot see this process in /proc ({errno}); mount proc there without \
+         hidepid, or with gid= of a group of the daemon's user, or run the daemon as root"
+    );
+    send(socket, Code::Privileges, why);
+}
+
 /// Refuses a newcomer of another user at the node of one user.
 pub(crate) fn refuse_other_user(socket: impl AsFd, uid: u32) {
     let own = m3ipc_sys::user_id();
-    tracing::warn!(uid, own, "a newcomer of another user is refused");
+    if crate::log::admits(uid) {
+        tracing::warn!(uid, own, "a newcomer of another user is refused");
+    }
     let why = format!(
-        "this node serves its own user ({own}) and root, not user {uid}; use a node of your own, \
-         or start this one for all users with `m3d --system`"
+        "this node serves its own user ({own}), not user {uid}; use a node of your own, or start \
+         this one for all users with `m3d --system`"
     );
     send(socket, Code::Privileges, why);
 }

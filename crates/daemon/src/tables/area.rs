@@ -12,6 +12,10 @@ use super::serde_abi;
 const RANGES_START: u64 = 0x2000_0000_0000;
 /// Size of the address range of one VM, in bytes.
 pub(super) const RANGE_BYTES: u64 = 1 << 39;
+/// The same for low areas. ThreadSanitizer, MemorySanitizer and valgrind leave these addresses to
+/// programs: above static programs and their heaps, and below 512 GiB.
+const LOW_RANGES_START: u64 = 64 << 30;
+const LOW_RANGE_BYTES: u64 = 7 << 30;
 /// The number of address ranges. A process is in one VM only, so further VMs share a range.
 const RANGES: u64 = 64;
 /// An area starts and ends at multiples of this many bytes: a huge page.
@@ -22,8 +26,6 @@ pub const AREA_LIMIT_MAX_BYTES: u64 = 256 << 30;
 pub const AREA_MEMBERS_MAX: usize = 256;
 /// The number of members that an area may have in its life.
 const AREA_INDEXES_MAX: usize = 4096;
-/// Extents start and end at multiples of this many bytes.
-const EXTENT_STEP_BYTES: u64 = 4096;
 
 /// The state of a member of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -166,9 +168,9 @@ impl Area {
         self.members.iter().filter(|member| member.state != AreaMemberState::Gone).count()
     }
 
-    /// The step of sizes and offsets of extents, in bytes.
-    pub(super) const fn step_bytes(params: &AreaParams) -> u64 {
-        if params.huge { AREA_ALIGN_BYTES } else { EXTENT_STEP_BYTES }
+    /// The step of sizes and offsets of extents, in bytes: one page.
+    pub(super) const fn step_bytes(params: &AreaParams, page_bytes: u64) -> u64 {
+        if params.huge { AREA_ALIGN_BYTES } else { page_bytes }
     }
 
     /// The offset of a gap for an extent: the lowest, or (`from_back`) the highest.
@@ -212,6 +214,8 @@ pub struct LatestArea {
     pub id: u32,
     /// The end of its addresses.
     pub end: u64,
+    /// The end of the addresses of the latest low area.
+    pub low_end: u64,
 }
 
 /// Size of the address range of an area with its gap, which no overrun of the area leaves.
@@ -222,29 +226,46 @@ pub(super) fn span(limit_bytes: u64) -> u64 {
 impl LatestArea {
     /// The later one of this area and another.
     pub(super) fn or(self, area: &Area) -> Self {
+        if area.id <= self.id {
+            return self;
+        }
         let end = area.base + span(area.params.limit_bytes);
-        if area.id > self.id { Self { id: area.id, end } } else { self }
+        let latest = Self { id: area.id, ..self };
+        if area.base < RANGES_START {
+            Self { low_end: end, ..latest }
+        } else {
+            Self { end, ..latest }
+        }
     }
 
     /// An address for a new area of `limit` bytes: in the first gap behind the latest area, else in
-    /// the first gap.
-    pub(super) fn free_base<'a>(
-        self,
-        vm: i32,
-        areas: impl Iterator<Item = &'a Area>,
-        limit: u64,
-    ) -> Option<u64> {
-        let start = RANGES_START + (u64::try_from(vm).ok()? % RANGES) * RANGE_BYTES;
-        let mut taken: Vec<(u64, u64)> =
-            areas.map(|area| (area.base, area.base + span(area.params.limit_bytes))).collect();
-        taken.sort_unstable();
-        let begins = taken.iter().map(|(begin, _)| *begin).chain([start + RANGE_BYTES]);
-        let ends = std::iter::once(start).chain(taken.iter().map(|(_, end)| *end));
-        let gaps: Vec<(u64, u64)> = ends.zip(begins).collect();
-        let fitting = |from: u64| {
-            let mut behind = gaps.iter().map(|(begin, end)| ((*begin).max(from), *end));
-            behind.find(|(begin, end)| end.saturating_sub(*begin) >= span(limit))
+    /// the first gap. A low area without room lies in the other range.
+    pub(super) fn free_base(self, vm: i32, areas: &[&Area], limit: u64, low: bool) -> Option<u64> {
+        let range = u64::try_from(vm).ok()? % RANGES;
+        let found = || {
+            let start = LOW_RANGES_START + range * LOW_RANGE_BYTES;
+            free_gap((start, start + LOW_RANGE_BYTES), self.low_end, areas, limit)
         };
-        fitting(self.end).or_else(|| fitting(start)).map(|(begin, _)| begin)
+        low.then(found).flatten().or_else(|| {
+            let start = RANGES_START + range * RANGE_BYTES;
+            free_gap((start, start + RANGE_BYTES), self.end, areas, limit)
+        })
     }
+}
+
+/// The first gap of a range behind `latest` with room for an area of `limit` bytes, else the first
+/// gap.
+fn free_gap((start, end): (u64, u64), latest: u64, areas: &[&Area], limit: u64) -> Option<u64> {
+    let spans = areas.iter().map(|area| (area.base, area.base + span(area.params.limit_bytes)));
+    let mut taken: Vec<(u64, u64)> =
+        spans.filter(|(begin, _)| (start..end).contains(begin)).collect();
+    taken.sort_unstable();
+    let begins = taken.iter().map(|(begin, _)| *begin).chain([end]);
+    let ends = std::iter::once(start).chain(taken.iter().map(|(_, end)| *end));
+    let gaps: Vec<(u64, u64)> = ends.zip(begins).collect();
+    let fitting = |from: u64| {
+        let mut behind = gaps.iter().map(|(begin, end)| ((*begin).max(from), *end));
+        behind.find(|(begin, end)| end.saturating_sub(*begin) >= span(limit))
+    };
+    fitting(latest).or_else(|| fitting(start)).map(|(begin, _)| begin)
 }

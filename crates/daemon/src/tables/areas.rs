@@ -109,7 +109,7 @@ impl Node {
         vm.endpoint(None, owner.address)?;
         let limit = params.limit_bytes;
         let in_range = (1..=AREA_LIMIT_MAX_BYTES).contains(&limit);
-        if !in_range || !limit.is_multiple_of(Area::step_bytes(&params)) {
+        if !in_range || !limit.is_multiple_of(Area::step_bytes(&params, self.page_bytes)) {
             return Err(AreaError::Limit(limit));
         }
         match &params.audience {
@@ -126,7 +126,8 @@ impl Node {
         }
         let owner_uid = self.endpoint(owner).map_or(0, |endpoint| endpoint.uid);
         self.check_area_shares(vm, owner_uid, limit)?;
-        let base = vm.latest_area.free_base(owner.vm, vm.areas.values(), limit);
+        let others: Vec<&Area> = vm.areas.values().collect();
+        let base = vm.latest_area.free_base(owner.vm, &others, limit, params.low);
         let base = base.ok_or(AreaError::NoAddresses(limit))?;
         let id = vm.latest_area.id.checked_add(1).ok_or(AreaError::TooMany)?;
         let state = AreaMemberState::Joining;
@@ -258,7 +259,7 @@ impl Node {
             return Err(AreaError::NotOwner(id.address));
         }
         let limit = entry.params.limit_bytes;
-        let step = Area::step_bytes(&entry.params);
+        let step = Area::step_bytes(&entry.params, self.page_bytes);
         let full = AreaError::Full { bytes: needed, limit };
         if needed > limit || needed == 0 {
             return Err(full);

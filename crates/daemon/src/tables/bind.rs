@@ -132,14 +132,13 @@ impl Node {
         // Peers take the backup for the endpoint that was there. The owner of a VM counts for
         // nothing here: any user may have made the VM of this id on this node.
         let is_place = self.foreign.is_of_backup(vm, slot);
-        if is_place && !cred.is_root() && !self.is_privileged(uid) {
+        if is_place && !self.may_take_places(uid, cred) {
             return Err(BindError::Place { uid, slot });
         }
         // The same for one that comes back to its home, besides the user that it had there.
         if let Some(address) = self.foreign.arriving(vm, slot)
             && self.foreign.find(vm, slot).is_none()
-            && !cred.is_root()
-            && !self.is_privileged(uid)
+            && !self.may_take_places(uid, cred)
             && !self.foreign.was_of(vm, address, uid)
         {
             return Err(BindError::Arriving { uid, slot });
@@ -147,10 +146,15 @@ impl Node {
         self.check_member(vm, member, kind)
     }
 
-    /// Root, the owner of a VM and privileged users.
+    /// Whether peers may take an endpoint of this user for one that was at its address before.
+    fn may_take_places(&self, uid: u32, cred: &Credentials) -> bool {
+        (uid != 0 && self.is_privileged(uid)) || cred.owns_all()
+    }
+
+    /// The owner of a VM, privileged users and `CAP_IPC_OWNER`.
     fn is_privileged_in(&self, table: &Vm, uid: u32, cred: &Credentials) -> bool {
         let owner = table.spec.owner_uid;
-        cred.is_root() || self.is_privileged(uid) || [uid, cred.uid].contains(&owner)
+        self.is_privileged(uid) || [uid, cred.uid].contains(&owner) || cred.owns_all()
     }
 
     /// Checks whether a user may have one more user slot of a VM. The owner of the VM and root may
@@ -214,7 +218,7 @@ fn check_allowed(
         MemberKind::Process | MemberKind::Thread | MemberKind::Additional | MemberKind::StandIn => {
             member.pid == cred.pid
         }
-        MemberKind::Foreign { uid, .. } => cred.is_root() || uid == cred.uid,
+        MemberKind::Foreign { uid, .. } => uid == cred.uid || cred.may_end(),
     };
     if is_own && spec.allows(cred, access) { Ok(()) } else { Err(BindError::NotAllowed(cred.uid)) }
 }

@@ -92,10 +92,10 @@ pub enum VmError {
     /// The list of nodes lacks the local node.
     #[error("the VM does not span the local node {0}; add it to the list of nodes")]
     NotHere(i32),
-    /// Only root may make a VM for another user.
-    #[error("only root may make a VM owned by user {0}; run the command as that user or as root")]
+    /// Only an administrator may make a VM for another user.
+    #[error("only CAP_IPC_OWNER may make a VM owned by user {0}; run the command as that user")]
     OtherOwner(u32),
-    /// The caller is neither the VM's owner nor root, or the mode forbids the access.
+    /// The caller is neither the VM's owner nor an administrator, or the mode forbids the access.
     #[error("user {uid} may not do this with VM {vm}; ask its owner for a mode that allows it")]
     NotAllowed {
         /// The VM.
@@ -289,7 +289,10 @@ pub enum UnbindError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// Both the endpoint and the VM belong to other users.
-    #[error("user {0} may not unbind this endpoint; only its user, the VM's owner and root may")]
+    #[error(
+        "user {0} may not unbind this endpoint; only its user, the VM's owner and {may_end} may",
+        may_end = crate::tables::MAY_END
+    )]
     NotAllowed(u32),
 }
 
@@ -315,17 +318,34 @@ pub enum NameError {
     #[error(transparent)]
     Lookup(#[from] LookupError),
     /// Another endpoint, or this one, has the name.
-    #[error("endpoint {0} has that name already; attach another name")]
-    Taken(Address),
+    #[error("endpoint {holder} has the name {name:?} already; attach another name")]
+    Taken {
+        /// The name.
+        name: String,
+        /// The endpoint.
+        holder: Address,
+    },
+    /// The name is reserved for others.
+    #[error(
+        "endpoint {0} has reserved that name for the processes of its service, which have its key \
+         in M3_NAME_KEY; attach another name"
+    )]
+    Reserved(Address),
+    /// The caller does not own the VM.
+    #[error("user {0} may not reserve names; only the VM's owner may")]
+    NotAllowed(u32),
+    /// The VM has too many reserved names.
+    #[error("the VM has {0} reserved names already; end some services")]
+    ReservedQuota(usize),
     /// The name is longer than 63 bytes.
     #[error("the name has {0} bytes; give at most 63")]
     TooLong(usize),
     /// The name is empty or has a zero byte.
-    #[error("the name is empty or has a zero byte; give another name")]
-    Bad,
+    #[error("the name {0:?} is empty or has a zero byte; give another name")]
+    Bad(String),
     /// No endpoint has the name.
-    #[error("no endpoint has that name; `m3 ps` shows the names, and wait4name waits for one")]
-    Unknown,
+    #[error("no endpoint has the name {0:?}; `m3 ps` shows the names, and wait4name waits for one")]
+    Unknown(String),
     /// The endpoint has as many names as the quota allows.
     #[error("the endpoint is at its quota of names ({0}); use one of them")]
     Quota(u32),
@@ -338,11 +358,12 @@ impl NameError {
         match self {
             Self::Vm(error) => error.code(),
             Self::Lookup(error) => error.code(Code::NotBind),
-            Self::Taken(_) => Code::RscBusy,
+            Self::Taken { .. } | Self::Reserved(_) => Code::RscBusy,
+            Self::NotAllowed(_) => Code::Privileges,
             Self::TooLong(_) => Code::NameSize,
-            Self::Bad => Code::BadValue,
-            Self::Unknown => Code::NoNode,
-            Self::Quota(_) => Code::NoMem,
+            Self::Bad(_) => Code::BadValue,
+            Self::Unknown(_) => Code::NoNode,
+            Self::Quota(_) | Self::ReservedQuota(_) => Code::NoMem,
         }
     }
 }
@@ -427,8 +448,11 @@ pub enum PrivError {
     /// The endpoint does not live.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The caller is neither the VM's owner nor root.
-    #[error("user {0} may not set privileges; only the VM's owner and root may")]
+    /// The caller is neither the VM's owner nor an administrator.
+    #[error(
+        "user {0} may not set privileges; only the VM's owner and {owns_all} may",
+        owns_all = crate::tables::OWNS_ALL
+    )]
     NotAllowed(u32),
 }
 

@@ -1,12 +1,27 @@
 //! Identities: the caller, the process behind an endpoint, and the permissions of a VM.
 
 use m3ipc_abi::Address;
+use m3ipc_sys::{Capabilities, Capability};
 use serde::{Deserialize, Serialize};
+use std::cell::LazyCell;
+use std::rc::Rc;
 
 use super::serde_abi;
 
-/// The caller's identity, as the kernel reported it to the daemon.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The capabilities of a caller over the daemon. The first decision that needs them reads them;
+/// they hold for the rest of the connection.
+pub type Rights = Rc<LazyCell<Capabilities, Box<dyn FnOnce() -> Capabilities>>>;
+
+/// The processes of [`Credentials::may_end`], for people.
+pub const MAY_END: &str =
+    "a process with CAP_KILL in the user and PID namespace of the daemon (root of the machine)";
+/// The processes of [`Credentials::owns_all`], for people.
+pub const OWNS_ALL: &str = "a process with CAP_IPC_OWNER in the user and PID namespace of the \
+                            daemon (root of the machine)";
+
+/// The caller's identity, as the kernel reported it to the daemon. The user and the groups are
+/// those of the caller's connect.
+#[derive(Clone, Debug)]
 pub struct Credentials {
     /// Effective user id.
     pub uid: u32,
@@ -16,24 +31,58 @@ pub struct Credentials {
     pub groups: Vec<u32>,
     /// Process id.
     pub pid: i32,
+    /// Rights beyond those of the user.
+    pub rights: Rights,
 }
 
 impl Credentials {
-    /// A caller without supplementary groups.
+    /// A caller without supplementary groups and capabilities.
     #[must_use]
-    pub const fn new(uid: u32, gid: u32, pid: i32) -> Self {
-        Self { uid, gid, groups: Vec::new(), pid }
+    pub fn new(uid: u32, gid: u32, pid: i32) -> Self {
+        let rights = with_capabilities(|| Capabilities::NONE);
+        Self { uid, gid, groups: Vec::new(), pid, rights }
     }
 
-    /// Whether the caller is the superuser. Modes and quotas do not apply to the superuser.
+    /// A process with all rights: the daemon in its own name, or an administrator.
     #[must_use]
-    pub const fn is_root(&self) -> bool {
-        self.uid == 0
+    pub fn administrator(pid: i32) -> Self {
+        Self { rights: with_capabilities(|| Capabilities::ALL), ..Self::new(0, 0, pid) }
+    }
+
+    /// Whether the caller may end endpoints, VMs and the node of others: `CAP_KILL`.
+    #[must_use]
+    pub fn may_end(&self) -> bool {
+        self.rights.has(Capability::Kill)
+    }
+
+    /// Whether the caller counts as the owner of each VM, except for its end: `CAP_IPC_OWNER`.
+    /// Modes do not apply to it.
+    #[must_use]
+    pub fn owns_all(&self) -> bool {
+        self.rights.has(Capability::IpcOwner)
+    }
+
+    /// Whether the caller may trace the VMs of others: `CAP_SYS_PTRACE`.
+    #[must_use]
+    pub fn may_trace(&self) -> bool {
+        self.rights.has(Capability::SysPtrace)
+    }
+
+    /// Whether the caller is the user of the daemon, which this number names. User 0 is the same
+    /// one in the namespaces of the daemon alone.
+    #[must_use]
+    pub fn is_daemons(&self, daemon: u32) -> bool {
+        self.uid == daemon && (daemon != 0 || self.rights.has(Capability::SameNamespaces))
     }
 
     fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }
+}
+
+/// Capabilities that this function reads, when they are needed.
+pub fn with_capabilities(read: impl FnOnce() -> Capabilities + 'static) -> Rights {
+    Rc::new(LazyCell::new(Box::new(read)))
 }
 
 /// The permissions of a VM: nine bits like those of a file (owner, group, others).
@@ -44,8 +93,9 @@ impl Credentials {
 /// | write, 2 | to bind a system or task slot (slots below 29) |
 /// | execute, 1 | to bind a user slot |
 ///
-/// As with files, only the first class that fits the caller counts. Only the VM's owner and root
-/// may end the VM or set privileges, whatever the mode.
+/// As with files, only the first class that fits the caller counts. Only the VM's owner and
+/// an administrator may end the VM (`CAP_KILL`) or set privileges (`CAP_IPC_OWNER`), whatever the
+/// mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmMode(pub u16);
 
@@ -73,12 +123,11 @@ impl VmMode {
             VmAccess::BindUserSlot => 1,
         };
         let class = match () {
-            () if cred.is_root() => return true,
             () if cred.uid == uid => self.0 >> 6,
             () if cred.in_group(gid) => self.0 >> 3,
             () => self.0,
         };
-        class & bit != 0
+        class & bit != 0 || cred.owns_all()
     }
 }
 

@@ -48,6 +48,7 @@ mod names;
 mod node;
 mod privileges;
 mod record;
+mod reservation;
 mod serde_abi;
 mod snapshot;
 mod stand_ins;
@@ -70,7 +71,10 @@ pub use error::{
     BindError, Denied, LinkError, LookupError, NameError, PlaceError, PrivError, ReplayError,
     UnbindError, VmError, WaitError,
 };
-pub use identity::{Credentials, Member, MemberId, MemberKind, VmAccess, VmMode};
+pub use identity::{
+    Credentials, MAY_END, Member, MemberId, MemberKind, OWNS_ALL, Rights, VmAccess, VmMode,
+    with_capabilities,
+};
 pub use link_table::LinkedPeer;
 pub use links::Link;
 pub use lookup::{Holder, check_destination, slot_in_range};

@@ -44,6 +44,8 @@ pub struct Node {
     pub(super) foreign: Foreign,
     quota: Quota,
     records: Vec<Record>,
+    /// The size of a page of the system, in bytes.
+    pub(super) page_bytes: u64,
 }
 
 impl PartialEq for Node {
@@ -71,6 +73,7 @@ impl Node {
             foreign: Foreign::default(),
             quota,
             records: vec![Record::Node { nodeid, limits, terms }],
+            page_bytes: m3ipc_sys::page_bytes(),
         }
     }
 
@@ -202,7 +205,7 @@ impl Node {
     /// Sets an endpoint's privileges. Its present links stay.
     ///
     /// # Errors
-    /// The endpoint does not live, or the caller is neither the VM's owner nor root.
+    /// The endpoint does not live, or the caller is neither the VM's owner nor has `CAP_IPC_OWNER`.
     pub fn set_priv(
         &mut self,
         id: MemberId,
@@ -211,7 +214,7 @@ impl Node {
     ) -> Result<(), PrivError> {
         let vm = self.vm(id.vm)?;
         vm.check_destination(None, id.address)?;
-        if !cred.is_root() && cred.uid != vm.spec.owner_uid {
+        if cred.uid != vm.spec.owner_uid && !cred.owns_all() {
             return Err(PrivError::NotAllowed(cred.uid));
         }
         for slots in [&mut privileges.ipc_to, &mut privileges.ipc_from].into_iter().flatten() {

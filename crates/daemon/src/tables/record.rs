@@ -71,6 +71,15 @@ pub enum Record {
         /// The name.
         name: String,
     },
+    /// An endpoint reserved a name, or gave its reservation up.
+    Reserve {
+        /// The endpoint.
+        id: MemberId,
+        /// The name.
+        name: String,
+        /// The key, if it is reserved.
+        key: Option<u64>,
+    },
     /// An endpoint got privileges.
     Priv {
         /// The endpoint.

@@ -7,6 +7,7 @@ use super::identity::MemberId;
 use super::link_table::LinkEntry;
 use super::node::Node;
 use super::record::Record;
+use super::reservation::Reservation;
 use super::vm::{Endpoint, Vm, VmState};
 
 impl Node {
@@ -32,6 +33,12 @@ fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
         snapshot_endpoint(vm, endpoint, records);
     }
     records.extend(vm.slots.values().flat_map(|endpoint| requested_links(vm, endpoint)));
+    let reserved = |(name, it): (&String, &Reservation)| Record::Reserve {
+        id: MemberId::new(vm.id, it.holder),
+        name: name.clone(),
+        key: Some(it.key),
+    };
+    records.extend(vm.reserved.iter().map(reserved));
     records.extend(vm.areas.values().map(|area| Record::Area { vm: vm.id, area: area.clone() }));
     if vm.latest_area != LatestArea::default() {
         records.push(Record::LatestArea { vm: vm.id, latest: vm.latest_area });

@@ -8,6 +8,7 @@ use super::identity::{Member, MemberId, MemberKind};
 use super::link_table::LinkTable;
 use super::lookup::slot_in_range;
 use super::record::{NodeTerms, Record};
+use super::reservation::Reservation;
 use super::vm::{Endpoint, Vm, VmSpec, VmState, user_slot_index};
 
 /// The endpoints of one process.
@@ -77,6 +78,17 @@ impl State {
                 let vm = self.vms.get_mut(&id.vm)?;
                 vm.living_mut(id.address)?.names.insert(name.clone());
                 vm.names.insert(name.clone(), id.address).is_none().then_some(())
+            }
+            Record::Reserve { id, name, key } => {
+                let reserved = &mut self.vms.get_mut(&id.vm)?.reserved;
+                match key {
+                    Some(key) => {
+                        let reservation = Reservation { holder: id.address, key: *key };
+                        reserved.insert(name.clone(), reservation);
+                    }
+                    None => drop(reserved.remove(name)),
+                }
+                Some(())
             }
             Record::Priv { id, privileges } => {
                 let endpoint = self.vms.get_mut(&id.vm)?.living_mut(id.address)?;
@@ -210,6 +222,7 @@ impl State {
         for name in &endpoint.names {
             vm.names.remove(name);
         }
+        vm.reserved.retain(|_name, reserved| reserved.holder != id.address);
         if let Some(index) = user_slot_index(slot) {
             vm.user_slots.release(index);
             vm.count_slot(endpoint.uid, false);

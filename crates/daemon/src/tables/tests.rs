@@ -22,7 +22,10 @@ const FELLOW: u32 = 1001;
 const STRANGER: u32 = 1002;
 
 fn cred(uid: u32, pid: i32) -> Credentials {
-    Credentials::new(uid, if uid == STRANGER { 9 } else { 100 }, pid)
+    match uid {
+        0 => Credentials::administrator(pid),
+        _ => Credentials::new(uid, if uid == STRANGER { 9 } else { 100 }, pid),
+    }
 }
 
 fn member(pid: i32) -> Member {

@@ -27,14 +27,15 @@ pub struct Death {
 }
 
 impl Node {
-    /// Checks whether the caller may unbind an endpoint. Its user, the VM's owner and root may.
+    /// Checks whether the caller may unbind an endpoint. Its user, the VM's owner and
+    /// `CAP_KILL` may.
     ///
     /// # Errors
     /// VM id -302; no such VM -303; free slot -310; other generation -306; not allowed -335.
     pub fn may_unbind(&self, id: MemberId, cred: &Credentials) -> Result<(), UnbindError> {
         let vm = self.vm(id.vm)?;
         let endpoint = vm.endpoint(None, id.address)?;
-        if cred.is_root() || cred.uid == endpoint.uid || cred.uid == vm.spec.owner_uid {
+        if [endpoint.uid, vm.spec.owner_uid].contains(&cred.uid) || cred.may_end() {
             Ok(())
         } else {
             Err(UnbindError::NotAllowed(cred.uid))

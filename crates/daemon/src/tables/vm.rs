@@ -15,6 +15,7 @@ use super::index_pool::IndexPool;
 use super::link_table::LinkTable;
 use super::lookup::{Holder, check_destination};
 use super::privileges::{Party, UNRESTRICTED};
+use super::reservation::Reservation;
 use super::serde_abi;
 
 /// The grace time of a VM whose creator names none, in milliseconds.
@@ -152,6 +153,7 @@ pub struct Vm {
     /// The latest address of each slot that was ever bound.
     pub(super) latest: BTreeMap<Slot, Address>,
     pub(super) names: BTreeMap<String, Address>,
+    pub(super) reserved: BTreeMap<String, Reservation>,
     pub(super) areas: BTreeMap<u32, Area>,
     pub(super) latest_area: LatestArea,
     /// User slots that are taken or reserved, counted from the first user slot.
@@ -180,6 +182,7 @@ impl Vm {
             slots: BTreeMap::new(),
             latest: BTreeMap::new(),
             names: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             areas: BTreeMap::new(),
             latest_area: LatestArea::default(),
             user_slots,

@@ -120,7 +120,9 @@ impl Node {
         check_name(name)?;
         match self.name_locate(vm, name) {
             Ok(address) => Ok(Wait::Already(address)),
-            Err(NameError::Unknown) => Ok(self.register(Event::Named(vm, name.to_owned()), ticket)),
+            Err(NameError::Unknown(_)) => {
+                Ok(self.register(Event::Named(vm, name.to_owned()), ticket))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -93,6 +93,14 @@ impl Machine {
         }
     }
 
+    /// This process has no memory for the payload of a call, which is over.
+    pub(super) fn call_without_memory(&mut self, node: NodeId, call: CallId) {
+        let peer = self.peers.get(&node);
+        if let Some(id) = peer.and_then(|peer| peer.incoming.get(&call)).copied() {
+            self.end_delivery(id, CallEnd::NotDelivered(Failure::Overload), Vec::new());
+        }
+    }
+
     /// Offers the first one of a queue, if it waits.
     pub(super) fn offer_first(&mut self, pair: Pair, queue: Queue) {
         if let Some(first) = self.incoming.first(pair, queue) {

@@ -306,6 +306,13 @@ impl Machine {
         self.end_call(id, Outcome::Answered(answer, content));
     }
 
+    /// This process has no memory for an answer, which is lost.
+    pub(super) fn answer_without_memory(&mut self, id: CallId) {
+        if self.outgoing.calls.get_mut(&id).is_some_and(|call| call.answer.take().is_some()) {
+            self.end_call(id, Outcome::Delivered(Failure::TooLong));
+        }
+    }
+
     fn is_unfinished(&self, node: NodeId, id: CallId) -> bool {
         let peer = self.peers.get(&node);
         peer.is_some_and(|peer| peer.streams.is_unfinished((id, StreamKind::Call)))

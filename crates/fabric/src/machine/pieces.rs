@@ -1,6 +1,6 @@
 //! The pieces of long payloads between their streams and the lanes: see [`super::streams`].
 
-use super::streams::StreamKey;
+use super::streams::{Added, StreamKey};
 use super::{Machine, RuleBroken};
 use crate::faults::Fault;
 use crate::ids::NodeId;
@@ -77,8 +77,19 @@ impl Machine {
         if misplaced {
             key = peer.streams.first_asked().unwrap_or(key);
         }
-        let Some(bytes) = peer.streams.add(key, piece).map_err(|_unasked| RuleBroken)? else {
-            return Ok(());
+        let bytes = match peer.streams.add(key, piece).map_err(|_unasked| RuleBroken)? {
+            Added::Part => return Ok(()),
+            Added::Whole(bytes) => bytes,
+            Added::NoMemory => {
+                match key.1 {
+                    StreamKind::Call => self.call_without_memory(node, key.0),
+                    StreamKind::Answer => {
+                        self.release_stream(node, key);
+                        self.answer_without_memory(key.0);
+                    }
+                }
+                return Ok(());
+            }
         };
         match key.1 {
             StreamKind::Call => self.call_completed(node, key.0, bytes),

@@ -39,6 +39,17 @@ struct InStream {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unasked;
 
+/// What a piece has made of its stream.
+#[derive(Debug)]
+pub(super) enum Added {
+    /// More is to come.
+    Part,
+    /// It is complete.
+    Whole(Vec<u8>),
+    /// This process has no memory for it.
+    NoMemory,
+}
+
 /// The streams of a peer.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
@@ -163,19 +174,24 @@ impl Streams {
         self.incoming.iter().find(|(_, it)| it.is_fetched).map(|(key, _)| *key)
     }
 
-    /// Adds a piece. The whole payload, once it is complete.
+    /// Adds a piece.
     ///
     /// # Errors
     /// [`Unasked`].
-    pub fn add(&mut self, key: StreamKey, piece: &[u8]) -> Result<Option<Vec<u8>>, Unasked> {
+    pub fn add(&mut self, key: StreamKey, piece: &[u8]) -> Result<Added, Unasked> {
         // The call may have ended while the piece was under way.
-        let Some(stream) = self.incoming.get_mut(&key) else { return Ok(None) };
+        let Some(stream) = self.incoming.get_mut(&key) else { return Ok(Added::Part) };
         if !stream.is_fetched || piece.len() > stream.total - stream.bytes.len() {
             return Err(Unasked);
         }
-        stream.bytes.reserve(stream.total.min(stream.bytes.capacity().max(1 << 20)));
+        let more = stream.total.min(stream.bytes.capacity().max(1 << 20)).max(piece.len());
+        if stream.bytes.try_reserve(more).is_err() {
+            return Ok(Added::NoMemory);
+        }
         stream.bytes.extend_from_slice(piece);
-        let is_complete = stream.bytes.len() == stream.total;
-        Ok(is_complete.then(|| std::mem::take(&mut stream.bytes)))
+        Ok(match stream.bytes.len() == stream.total {
+            true => Added::Whole(std::mem::take(&mut stream.bytes)),
+            false => Added::Part,
+        })
     }
 }

@@ -120,6 +120,17 @@ impl Machine {
         }
     }
 
+    /// Sends the notifications of an endpoint that has died, ahead of the word of its death.
+    pub(super) fn send_notifications_of(&mut self, from: EndpointId) {
+        let of_dead = |pair: &&Pair| pair.0 == from;
+        let waiting = self.peers.iter().flat_map(|(node, peer)| {
+            let pairs = peer.notifications.keys().filter(of_dead);
+            pairs.map(|pair| (*node, *pair))
+        });
+        let waiting: Vec<(NodeId, Pair)> = waiting.collect();
+        waiting.into_iter().for_each(|(node, pair)| self.send_notification(node, pair));
+    }
+
     fn promote_call(&mut self, node: NodeId) {
         let planted = self.own.planted;
         let Some(peer) = self.peers.get_mut(&node) else { return };

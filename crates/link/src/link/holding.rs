@@ -1,6 +1,7 @@
 //! The holding of messages, by a proxy that stands in for the receiver: see [`crate::held`].
 
 use super::Link;
+use crate::ends::Fate;
 use crate::held;
 use crate::layout::{IS_BLOCK, LONG_BYTES, PAYLOAD, TYPE};
 use crate::message::{Arrival, TakenMessage};
@@ -76,16 +77,18 @@ impl<P: LinePage> Link<P> {
         cell.store(code.number().cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// The code with which a proxy ended this message of this side, if it did.
+    /// What a proxy has said of this message of this side, and with which code, if it ended it.
     ///
     /// # Errors
     /// [`RuleBroken`] if that is no code.
-    pub fn ended_by_proxy(&self, posted: SlotState) -> Result<Option<Code>, RuleBroken> {
-        match self.fate(posted) {
-            MessageFate::Held(Held::GivenBack | Held::Unanswered) => self.proxy_code().map(Some),
-            MessageFate::Held(Held::Lost) => Ok(Some(Code::Unknown)),
-            _ => Ok(None),
-        }
+    pub fn ended_by_proxy(&self, posted: SlotState) -> Result<Option<(Fate, Code)>, RuleBroken> {
+        let fate = match self.fate(posted) {
+            MessageFate::Held(Held::GivenBack) => Fate::NotTaken,
+            MessageFate::Held(Held::Unanswered) => Fate::Taken,
+            MessageFate::Held(Held::Lost) => return Ok(Some((Fate::Unknown, Code::Unknown))),
+            _ => return Ok(None),
+        };
+        Ok(Some((fate, self.proxy_code()?)))
     }
 
     /// The code of the proxy for its last end of a message of this side: for a message that ended

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ends::Fate;
 use crate::layout::{LINK_BYTES, PULSES_MAX};
 use m3ipc_abi::{Address, Code};
 
@@ -273,18 +274,18 @@ fn the_code_of_a_proxy_ends_a_message_and_frees_the_slot() {
     let (client, mut proxy, posted) = hold(MessageKind::Send);
     assert_eq!((client.is_free(), client.is_held(posted)), (Ok(false), true));
     assert!(proxy.give_back(posted, Code::NotConn));
-    assert_eq!(client.ended_by_proxy(posted), Ok(Some(Code::NotConn)));
+    assert_eq!(client.ended_by_proxy(posted), Ok(Some((Fate::NotTaken, Code::NotConn))));
     assert_eq!((client.is_free(), client.is_held(posted)), (Ok(true), false));
     assert!(!client.may_be_taken(posted));
 
     let (client, mut proxy, posted) = hold(MessageKind::Send);
     assert!(proxy.lose(posted));
-    assert_eq!(client.ended_by_proxy(posted), Ok(Some(Code::Unknown)));
+    assert_eq!(client.ended_by_proxy(posted), Ok(Some((Fate::Unknown, Code::Unknown))));
     assert_eq!((client.is_free(), client.may_be_taken(posted)), (Ok(true), true));
 
     let (client, mut proxy, posted) = hold(MessageKind::Request);
     assert!(proxy.take_held(posted) && proxy.lose_answer(posted, Code::AnswerLost));
-    assert_eq!(client.ended_by_proxy(posted), Ok(Some(Code::AnswerLost)));
+    assert_eq!(client.ended_by_proxy(posted), Ok(Some((Fate::Taken, Code::AnswerLost))));
     assert_eq!(client.cancel(posted), Ok(Cancelled::Unanswered));
     assert_eq!(client.proxy_code(), Ok(Code::AnswerLost));
     client.page.word32(client.side.other().proxy_code()).store(7, Ordering::Relaxed);

@@ -70,7 +70,7 @@ fn end_of(sender: &ModelEndpoint, posted: SlotState) -> Option<Result<(), Code>>
     if sender.link.is_taken(posted).expect("no rule is broken") {
         return Some(Ok(()));
     }
-    sender.link.ended_by_proxy(posted).expect("no rule is broken").map(Err)
+    sender.link.ended_by_proxy(posted).expect("no rule is broken").map(|(_fate, code)| Err(code))
 }
 
 /// The sender sleeps, the proxy holds and decides: the sender wakes, with the reason.

@@ -1,6 +1,7 @@
 //! Access to the items of a block by copies.
 
 use super::block::{Block, Plain, read_only};
+use super::state::forked;
 use crate::error::{AreaError, Fail};
 use m3ipc_abi::Code;
 use m3ipc_shm::{PeerMemory, PeerMemoryMut, RangeError};
@@ -17,6 +18,7 @@ impl From<RangeError> for Fail {
     fn from(error: RangeError) -> Self {
         match error {
             RangeError::ReadOnly => read_only(),
+            RangeError::Forked => forked(),
             outside => Self::new(Code::MsgSize, outside.to_string()),
         }
     }

@@ -2,7 +2,7 @@
 // A block that was not sent comes back by value.
 #![allow(clippy::result_large_err)]
 
-use super::state::AreaState;
+use super::state::{AreaState, Member};
 use crate::error::{AreaError, ErrorNumber, Fail};
 use core::fmt;
 use m3ipc_abi::Code;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Plain data: every bit pattern is a value, and there is no padding. Blocks and records hold it.
 pub use bytemuck::Pod as Plain;
+
+type Give = fn(&mut Member, HeldBlock, u16) -> Result<BlockName, HeldBlock>;
 
 /// The ledger entry by which this endpoint has the block.
 enum Entry {
@@ -124,23 +126,23 @@ impl<E: ErrorNumber> fmt::Debug for Unsent<E> {
 
 impl Block {
     pub(crate) fn of_held(area: &Arc<AreaState>, held: HeldBlock) -> Result<Self, Fail> {
-        match area.region.lease(held.offset(), held.capacity(), true) {
-            Some(range) => Ok(Self::new(area, Entry::Held(held), range)),
-            None => {
-                let number = held.number();
+        let range = (held.offset(), held.capacity());
+        match area.lease(range, true, || overlaps(held.number())) {
+            Ok(range) => Ok(Self::new(area, Entry::Held(held), range)),
+            Err(fail) => {
                 area.member().release(held);
-                Err(overlaps(number))
+                Err(fail)
             }
         }
     }
 
     pub(crate) fn of_reading(area: &Arc<AreaState>, reading: SharedReading) -> Result<Self, Fail> {
-        match area.region.lease(reading.offset(), reading.capacity(), false) {
-            Some(range) => Ok(Self::new(area, Entry::Reading(reading), range)),
-            None => {
-                let number = reading.number();
+        let range = (reading.offset(), reading.capacity());
+        match area.lease(range, false, || overlaps(reading.number())) {
+            Ok(range) => Ok(Self::new(area, Entry::Reading(reading), range)),
+            Err(fail) => {
                 area.member().finish(reading);
-                Err(overlaps(number))
+                Err(fail)
             }
         }
     }
@@ -307,7 +309,9 @@ impl<T: Plain> Block<T> {
     #[must_use]
     pub fn readers_left(&self) -> usize {
         match &self.entry {
-            Some(Entry::Held(held)) => self.area.member().readers_left(held, &self.readers),
+            Some(Entry::Held(held)) => {
+                self.area.look(|member| member.readers_left(held, &self.readers))
+            }
             _ => 0,
         }
     }
@@ -321,9 +325,18 @@ impl<T: Plain> Block<T> {
         self.retyped()
     }
 
-    /// Releases the memory and gives the block to a member. With `forbid` this process can no
-    /// longer access the memory.
-    pub(crate) fn give(mut self, to: u16, forbid: bool) -> Result<BlockName, (Block, Fail)> {
+    /// Releases the memory and gives the block to a member.
+    pub(crate) fn give(self, to: u16) -> Result<BlockName, (Block, Fail)> {
+        self.give_by(to, false, Member::give)
+    }
+
+    /// The same with the message of a call, which may take the block back. With `forbid` this
+    /// process can no longer access the memory.
+    pub(crate) fn give_in_call(self, to: u16, forbid: bool) -> Result<BlockName, (Block, Fail)> {
+        self.give_by(to, forbid, Member::give_in_call)
+    }
+
+    fn give_by(mut self, to: u16, forbid: bool, give: Give) -> Result<BlockName, (Block, Fail)> {
         if !self.readers.is_empty() {
             let why = "the block is shared; reclaim it when every reader has dropped it";
             return Err((self.retyped(), Fail::new(Code::Busy, why)));
@@ -350,7 +363,7 @@ impl<T: Plain> Block<T> {
             return Err((self.retyped(), Fail::new(Code::Align, why)));
         }
         // A statement of its own: the guard ends before the failed branch locks again.
-        let given = self.area.member().give(held, to);
+        let given = give(&mut self.area.member(), held, to);
         given.map_err(|held| {
             self.range = self.area.region.lease(held.offset(), held.capacity(), true);
             self.entry = Some(Entry::Held(held));
@@ -405,6 +418,10 @@ impl<T: Plain> Drop for Block<T> {
     fn drop(&mut self) {
         // The range first: after the release another member may use the memory.
         self.range = None;
+        // A child by fork has no ledger, and the block is its parent's.
+        if !self.area.is_original() {
+            return;
+        }
         match self.entry.take() {
             Some(Entry::Held(held)) => self.area.member().release(held),
             Some(Entry::Reading(reading)) => self.area.member().finish(reading),

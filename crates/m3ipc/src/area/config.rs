@@ -1,7 +1,11 @@
 //! The parameters of a new area.
 
+use super::state::AreaMapping;
 use m3ipc_abi::Address;
 use m3ipc_wire::{AreaAudience, AreaParams};
+
+/// The huge pages that areas use, in bytes.
+pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// The pages of an area. The example is at [`AreaConfig`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +38,8 @@ pub struct AreaConfig {
 
 impl AreaConfig {
     fn new(limit_bytes: u64, audience: AreaAudience) -> Self {
-        let params = AreaParams { limit_bytes, audience, owner_writes: false, huge: false };
+        let params =
+            AreaParams { limit_bytes, audience, owner_writes: false, huge: false, low: false };
         Self { params, pages: Pages::Small, prefault: false }
     }
 
@@ -87,15 +92,28 @@ impl AreaConfig {
         self.pages == Pages::Transparent
     }
 
-    pub(crate) fn wants_prefault(&self) -> bool {
-        self.prefault
+    pub(crate) fn mapping(&self) -> AreaMapping {
+        if self.prefault { AreaMapping::Prefaulted } else { AreaMapping::Whole }
     }
 
-    /// The parameters for the daemon, with the limit in whole pages.
-    pub(crate) fn to_wire(&self) -> AreaParams {
-        let page = if self.params.huge { 2 << 20 } else { 4096 };
-        let limit_bytes =
-            self.params.limit_bytes.checked_next_multiple_of(page).unwrap_or(u64::MAX);
-        AreaParams { limit_bytes, ..self.params.clone() }
+    /// The parameters for the daemon, with the limit in whole pages of `page_bytes`. A `low` area
+    /// lies in the addresses that sanitizers and valgrind leave free.
+    pub(crate) fn to_wire(&self, page_bytes: u64, low: bool) -> AreaParams {
+        let page = if self.params.huge { HUGE_PAGE_BYTES } else { page_bytes };
+        let limit_bytes = m3ipc_sys::whole_pages(self.params.limit_bytes, page);
+        AreaParams { limit_bytes, low, ..self.params.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_has_whole_pages_of_each_size() {
+        let limit = |config: &AreaConfig, page| config.to_wire(page, false).limit_bytes;
+        let small = AreaConfig::vm(5000);
+        assert_eq!([4096, 16384, 65536].map(|page| limit(&small, page)), [8192, 16384, 65536]);
+        assert_eq!(limit(&small.pages(Pages::Huge), 16384), HUGE_PAGE_BYTES);
     }
 }

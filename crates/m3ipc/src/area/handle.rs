@@ -11,7 +11,8 @@ use std::sync::Arc;
 ///
 /// The endpoint that created an area leaves it, at one of its next calls, after the last handle and
 /// the last block of it are dropped: see [`keep`](Self::keep). An endpoint that attached an area
-/// leaves it after all others have left.
+/// leaves it after all others have left. Once the creator has died, the others leave with their
+/// last handle and block.
 ///
 /// ```
 /// # let node = m3ipc::test::node();
@@ -54,6 +55,7 @@ impl Area {
 
     /// Keeps the area attached after its last handle is dropped: until
     /// [`detach_area`](crate::Endpoint::detach_area), or until the other endpoint of a pair ends.
+    /// Once its creator has died, an area lasts as long as its blocks.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -101,27 +103,27 @@ impl Area {
     /// The other endpoints that are members, or may become members. The example is at [`Area`].
     #[must_use]
     pub fn members(&self) -> Vec<Address> {
-        self.state.member().members().collect()
+        self.state.look(|member| member.members().collect())
     }
 
     /// Free bytes and all bytes of the extents in which this endpoint allocates. The example is at
     /// [`Area`].
     #[must_use]
     pub fn free_and_total_bytes(&self) -> (u64, u64) {
-        self.state.member().free_and_total_bytes()
+        self.state.look(|member| member.free_and_total_bytes())
     }
 
     /// The longest free range in the extents of this endpoint, in bytes. The example is at
     /// [`Area`].
     #[must_use]
     pub fn largest_free_bytes(&self) -> u64 {
-        self.state.member().largest_free()
+        self.state.look(|member| member.largest_free())
     }
 
     /// Blocks that this endpoint allocated and other endpoints hold. The example is at [`Area`].
     #[must_use]
     pub fn blocks_out(&self) -> usize {
-        self.state.member().blocks_away()
+        self.state.look(|member| member.blocks_away())
     }
 
     /// Maps the range `[0, bytes)` of the area at once, not page by page.
@@ -148,6 +150,7 @@ impl Area {
     /// # Source
     /// madvise(2), `MADV_POPULATE_WRITE`.
     pub fn prefault(&self, bytes: u64) -> Result<(), AreaError> {
+        self.state.check_process()?;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.state.region.prefault(0, bytes).map_err(|errno| {
             let why = format!("{bytes} bytes cannot be mapped at once: {errno}; map fewer");
@@ -161,6 +164,7 @@ impl Area {
     /// # Errors
     /// [`AreaError::Busy`] if this process still holds a block for writing.
     pub fn renounce_writing(&self) -> Result<(), AreaError> {
+        self.state.check_process()?;
         self.state.region.renounce_writing(&self.state.memory).map_err(|errno| {
             let why = format!(
                 "writing cannot be renounced: {errno}; release the blocks that are held here"

@@ -43,9 +43,9 @@ impl Control {
         }
         let silence = self.silence();
         let end_ns = if is_brief && self.is_stopped() { first_ns } else { deadline_ns };
-        self.answer_until(end_ns, OnSignal::GoOn).map_err(|fail| match fail.why {
-            None if fail.code == Code::TimedOut => silence,
-            _ => fail,
+        self.answer_until(end_ns, OnSignal::GoOn).map_err(|fail| {
+            let is_silent = fail.code == Code::TimedOut && !fail.has_details();
+            if is_silent { silence } else { fail }
         })
     }
 

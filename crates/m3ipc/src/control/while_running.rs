@@ -43,7 +43,7 @@ impl Control {
                     return answered(answer);
                 }
                 self.open.give_up();
-                return Err(Fail { code: Code::TimedOut, ..fail });
+                return Err(fail.with_code(Code::TimedOut));
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::stand_in_payload::COPIED_MAX_BYTES;
-use crate::area::{AreaState, Block};
+use crate::area::{AreaMapping, AreaState, Block};
 use crate::error::{AreaError, Fail};
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -63,6 +63,12 @@ impl Endpoint {
         let peer = self.peers.get(index);
         let (from, brought) = (peer.address(), peer.link().incoming_block_name());
         let name = ClaimedBlockName::decode(&brought);
+        if let Some(name) = name.filter(ClaimedBlockName::is_payload)
+            && let Err(fail) = self.payloads.receive_limit().check(name.bytes())
+        {
+            // Before its area is mapped.
+            return self.refuse_payload(index, arrival, fail);
+        }
         let limit = self.payloads.limit();
         let accepted = name.map(|name| self.accept_block(from, &name, limit));
         m3ipc_sys::pause_point("server.block_accepted");
@@ -108,7 +114,8 @@ impl Endpoint {
         name: &ClaimedBlockName,
         limit: DaemonLimit,
     ) -> Result<Block, Fail> {
-        let area = self.attach(name.area(), limit)?;
+        let mapping = if name.is_payload() { AreaMapping::ByNeed } else { AreaMapping::Whole };
+        let area = self.attach(name.area(), mapping, limit)?;
         self.receive_area_events_if_any();
         let accepted = accept_once(&area, from, name).or_else(|_| {
             // The extent or the member may be in events that were not announced before.
@@ -151,7 +158,7 @@ impl Endpoint {
         name: &ClaimedBlockName,
         limit: DaemonLimit,
     ) -> Result<Vec<u8>, Fail> {
-        let area = self.attach(name.area(), limit)?;
+        let area = self.attach(name.area(), AreaMapping::ByNeed, limit)?;
         self.receive_area_events_if_any();
         let find = || {
             let member = area.member();

@@ -28,7 +28,7 @@ impl Endpoint {
 
     /// Looks for own blocks that came back from other members. A block is free after two sweeps:
     /// the daemon's events between them name all members that may claim it.
-    fn sweep_areas(&mut self) {
+    pub(super) fn sweep_areas(&mut self) {
         self.receive_area_events();
         for state in self.areas.all() {
             let mut member = state.member();
@@ -41,9 +41,11 @@ impl Endpoint {
     fn return_extents(&mut self, id: u32) {
         self.sweep_areas();
         self.sweep_areas();
-        let Some(state) = self.areas.get(id) else { return };
+        let Some(state) = self.areas.get(id).map(Arc::clone) else { return };
         let extents = state.member().surrender_extents();
         for extent in extents {
+            // A daemon that took over does not have the memory. A sealed one stays.
+            let _ = m3ipc_sys::release_memory(&state.memory, extent.offset, extent.bytes);
             let release = AreaRequest::Release { area: id, offset: extent.offset };
             self.session.control_mut().request_later(&Request::Area(release));
         }

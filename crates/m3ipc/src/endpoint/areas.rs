@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::daemon_limit::DaemonLimit;
 use super::payload::{detach, is_area_lost};
-use crate::area::{Area, AreaConfig, AreaState, Block};
+use crate::area::{Area, AreaConfig, AreaMapping, AreaState, Block, HUGE_PAGE_BYTES};
 use crate::control::{LateArea, unexpected};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// The least size of a requested extent in bytes.
 const EXTENT_LEAST_BYTES: u64 = 1 << 20;
+/// Changes of the address range of a new area before its creator gives up: two ranges, each twice.
+const RANGE_TRIES: u32 = 3;
 
 /// Attempts to get an extent in a full area, and the pause between two of them.
 const ROOM_TRIES: u32 = 5;
@@ -36,14 +38,24 @@ impl Endpoint {
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn create_area(&mut self, config: &AreaConfig) -> Result<Area, AreaError> {
         self.disarm();
-        let request = AreaRequest::Create(config.to_wire());
         let limit = DaemonLimit::default_from_now();
+        let mut low = self.areas.begins_low();
+        let mut conflicts = 0;
         let joined = loop {
-            match self.join(&request, config.wants_prefault(), limit) {
+            let params = config.to_wire(m3ipc_sys::page_bytes(), low);
+            match self.join(&AreaRequest::Create(params), config.mapping(), limit) {
                 Err(fail) if is_area_lost(&fail) && !limit.has_passed() => {}
+                // Another mapping lies there. A tool may have taken the whole range.
+                Err(fail) if fail.code == Code::RscBusy && conflicts < RANGE_TRIES => {
+                    conflicts += 1;
+                    low = !low;
+                }
                 other => break other?,
             }
         };
+        if conflicts > 0 {
+            self.areas.begin_low(low);
+        }
         if config.wants_transparent() {
             // Kernels without transparent huge pages use small pages.
             let _ = joined.region.want_huge_pages();
@@ -70,22 +82,30 @@ impl Endpoint {
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn attach_area(&mut self, id: u32) -> Result<Area, AreaError> {
         self.disarm();
-        let state = self.attach(id, DaemonLimit::default_from_now())?;
+        let state = self.attach(id, AreaMapping::Whole, DaemonLimit::default_from_now())?;
         Ok(Area::new(&state))
     }
 
     /// The area with this number, attached now if it was not.
-    pub(super) fn attach(&mut self, id: u32, limit: DaemonLimit) -> Result<Arc<AreaState>, Fail> {
-        match self.areas.get(id) {
-            Some(state) => Ok(Arc::clone(state)),
-            None => self.join(&AreaRequest::Attach(id), false, limit),
+    pub(super) fn attach(
+        &mut self,
+        id: u32,
+        mapping: AreaMapping,
+        limit: DaemonLimit,
+    ) -> Result<Arc<AreaState>, Fail> {
+        let Some(state) = self.areas.get(id) else {
+            return self.join(&AreaRequest::Attach(id), mapping, limit);
+        };
+        if mapping != AreaMapping::ByNeed {
+            state.map_whole()?;
         }
+        Ok(Arc::clone(state))
     }
 
     pub(super) fn join(
         &mut self,
         request: &AreaRequest,
-        prefault: bool,
+        mapping: AreaMapping,
         limit: DaemonLimit,
     ) -> Result<Arc<AreaState>, Fail> {
         self.membership.check_bound()?;
@@ -93,7 +113,9 @@ impl Endpoint {
         let limit = limit.begun();
         let LateArea { info, index, fds, events } = self.ask_to_join(request, limit)?;
         let id = info.area;
-        let state = match AreaState::map(info, index, fds, self.membership.address(), prefault) {
+        let me = self.membership.address();
+        let mapping = (mapping, self.session.returns_count());
+        let state = match AreaState::map(info, index, fds, me, mapping) {
             Ok(state) => Arc::new(state),
             Err(fail) => {
                 self.session.control_mut().request_later(&detach(id));
@@ -203,14 +225,14 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn attached(&self, id: u32) -> Option<Area> {
-        self.areas.get(id).map(Area::new)
+        self.areas.get(id).filter(|state| state.map_whole().is_ok()).map(Area::new)
     }
 
     /// The attached area that contains this memory address. The example is at
     /// [`attached`](Self::attached).
     #[must_use]
     pub fn area_at(&self, address: u64) -> Option<Area> {
-        self.areas.at(address).map(Area::new)
+        self.areas.at(address).filter(|state| state.map_whole().is_ok()).map(Area::new)
     }
 
     /// Allocates a block of `bytes` bytes. Requests an extent from the daemon if none has the
@@ -254,8 +276,8 @@ impl Endpoint {
         kind: BlockLifetime,
     ) -> Result<Block, AreaError> {
         self.disarm();
-        let page = if area.state().info.huge { 2 << 20 } else { 4096 };
-        let whole = bytes.max(1).checked_next_multiple_of(page).unwrap_or(u64::MAX);
+        let page = if area.state().info.huge { HUGE_PAGE_BYTES } else { m3ipc_sys::page_bytes() };
+        let whole = m3ipc_sys::whole_pages(bytes.max(1), page);
         let limit = DaemonLimit::default_from_now();
         let mut block = self.allocate_in(area.state(), whole, page, kind, limit)?;
         block.set_bytes(bytes)?;
@@ -270,6 +292,7 @@ impl Endpoint {
         kind: BlockLifetime,
         limit: DaemonLimit,
     ) -> Result<Block, Fail> {
+        area.check_process()?;
         self.receive_area_events_if_any();
         let mut member = area.member();
         member.mark_events_received();
@@ -301,8 +324,9 @@ impl Endpoint {
         drop(member);
         let most = area.info.limit_bytes / 4;
         // An extent begins on a page, so page-aligned blocks need no space for alignment.
-        let needed = if align <= 4096 || area.info.huge { bytes.max(1) } else { needed };
-        let needed = needed.checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        let page = m3ipc_sys::page_bytes();
+        let needed = if align <= page || area.info.huge { bytes.max(1) } else { needed };
+        let needed = m3ipc_sys::whole_pages(needed, page);
         let wanted = needed.max(total.max(EXTENT_LEAST_BYTES).min(most));
         let request = AreaRequest::Extent {
             area: area.info.area,
@@ -385,8 +409,10 @@ impl Endpoint {
         to: Address,
         limit: DaemonLimit,
     ) -> Result<u16, Fail> {
+        area.check_process()?;
         if to == self.membership.address() {
-            return Err(Code::Endpoint.into());
+            let why = format!("endpoint {to} is the caller itself; give the block to another one");
+            return Err(Fail::new(Code::Endpoint, why));
         }
         if let Some(index) = area.member().find(to) {
             return Ok(index);
@@ -459,9 +485,14 @@ impl Endpoint {
             AreaEvent::Expected { index, address, .. } => {
                 member.expect_member(*index, Address(*address))
             }
-            AreaEvent::Left { index, .. } => {
+            AreaEvent::Left { index, died, .. } => {
                 member.member_left(*index);
-                self.areas.note_member_left();
+                drop(member);
+                if *died {
+                    state.note_death(*index);
+                }
+                let is_ownerless = state.has_lost_owner(self.membership.address());
+                self.areas.note_member_left(is_ownerless.then_some(area));
             }
             AreaEvent::Extent { extent, .. } => member.learn_extent(*extent),
             AreaEvent::ExtentGone { offset, .. } => member.forget_extent(*offset),

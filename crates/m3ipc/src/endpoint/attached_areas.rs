@@ -18,6 +18,11 @@ pub(super) struct AttachedAreas {
     member_left: bool,
     /// Areas in which another member needs room.
     room_wanted: Vec<u32>,
+    /// Areas without their creator that this endpoint still uses: it leaves each after the end of
+    /// its last handle and block.
+    ownerless: Vec<u32>,
+    /// Whether new areas begin in the addresses that sanitizers and valgrind leave free.
+    begins_low: bool,
     /// The block that came with the message taken last, or why it was not accepted.
     incoming: Option<Result<Block, AreaError>>,
 }
@@ -96,9 +101,26 @@ impl AttachedAreas {
         self.pair_areas.remove(&peer.0)
     }
 
-    /// Notes that a member left an area.
-    pub(super) fn note_member_left(&mut self) {
+    /// Notes that a member left an area: of `ownerless`, if that has no creator any more. Its
+    /// unused memory goes back to the system.
+    pub(super) fn note_member_left(&mut self, ownerless: Option<u32>) {
         self.member_left = true;
+        if let Some(id) = ownerless {
+            self.room_wanted.push(id);
+            if !self.ownerless.contains(&id) {
+                self.ownerless.push(id);
+            }
+        }
+    }
+
+    /// Whether new areas begin in the addresses that sanitizers and valgrind leave free.
+    pub(super) fn begins_low(&self) -> bool {
+        self.begins_low
+    }
+
+    /// The range of addresses in which this endpoint's latest area found a place, or hopes to.
+    pub(super) fn begin_low(&mut self, low: bool) {
+        self.begins_low = low;
     }
 
     /// Notes that another member needs room in an area.
@@ -109,7 +131,17 @@ impl AttachedAreas {
     /// Whether an event asks for [`Endpoint::maintain_areas`](super::Endpoint::maintain_areas).
     #[inline]
     pub(super) fn need_maintenance(&self) -> bool {
-        self.member_left || !self.room_wanted.is_empty()
+        self.member_left || !self.room_wanted.is_empty() || self.has_loose()
+    }
+
+    /// Whether an area without its creator has no handle and no block here any more.
+    #[inline]
+    pub(super) fn has_loose(&self) -> bool {
+        !self.ownerless.is_empty() && self.ownerless.iter().any(|id| self.is_loose(*id))
+    }
+
+    fn is_loose(&self, id: u32) -> bool {
+        self.by_id.get(&id).is_none_or(|state| Arc::strong_count(state) == 1)
     }
 
     /// Keeps the block that came with the message taken last, or why it was not accepted.
@@ -133,12 +165,14 @@ impl AttachedAreas {
     /// Whether maintenance is due, or a received block was not taken.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
-        self.need_maintenance() || self.incoming.is_some()
+        self.member_left || !self.room_wanted.is_empty() || self.incoming.is_some()
     }
 
     /// The areas in which another member needs room. Ends the need of maintenance.
     pub(super) fn begin_maintenance(&mut self) -> Vec<u32> {
         self.member_left = false;
+        let by_id = &self.by_id;
+        self.ownerless.retain(|id| by_id.get(id).is_some_and(|state| Arc::strong_count(state) > 1));
         std::mem::take(&mut self.room_wanted)
     }
 }

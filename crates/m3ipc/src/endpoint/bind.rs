@@ -51,7 +51,7 @@ pub(crate) fn bind(
 }
 
 /// A number by which the daemon tells a repeat of a bind from another bind of the process.
-fn random_number() -> u64 {
+pub(super) fn random_number() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
 
@@ -75,7 +75,9 @@ pub(crate) fn bind_by(
 
 /// Repeats an attempt if the daemon dies during it. The next daemon knows the journal, and gives an
 /// endpoint to the process that had it.
-fn retry_on_daemon_death<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Result<T, Fail> {
+pub(super) fn retry_on_daemon_death<T>(
+    mut attempt: impl FnMut() -> Result<T, Fail>,
+) -> Result<T, Fail> {
     for _ in 1..TRIES {
         match attempt() {
             Err(fail) if fail.code == Code::NotConn => {}

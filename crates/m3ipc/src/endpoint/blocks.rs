@@ -5,6 +5,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
+use super::delivered::Delivered;
 use super::outgoing::Outgoing;
 use super::payload_state::LargePayload;
 use crate::area::{AreaState, Block, Plain, Unsent};
@@ -165,8 +166,8 @@ impl Endpoint {
         })
     }
 
-    /// Answers with a block, which then belongs to the client. The example is at
-    /// [`sendrec_block`](Self::sendrec_block).
+    /// Answers with a block, which then belongs to the client. It is freed if the client does not
+    /// wait any more. The example is at [`sendrec_block`](Self::sendrec_block).
     ///
     /// # Errors
     /// [`Unsent`] with the block.
@@ -175,18 +176,36 @@ impl Endpoint {
         to: Address,
         message: &Message,
         block: Block<T>,
-    ) -> Result<(), Unsent<ReplyError>> {
+    ) -> Result<Delivered, Unsent<ReplyError>> {
+        let (delivered, block) = self.try_reply_block(to, message, block);
+        match delivered {
+            Ok(delivered) => Ok(delivered),
+            Err(error) => Err(Unsent { error, block }),
+        }
+    }
+
+    /// Answers with a block, which comes back if the client does not wait any more.
+    #[doc(hidden)]
+    pub fn try_reply_block<T: Plain>(
+        &mut self,
+        to: Address,
+        message: &Message,
+        block: Block<T>,
+    ) -> (Result<Delivered, ReplyError>, Option<Block>) {
         let limit = DaemonLimit::of_answer();
         let area = Arc::clone(block.state());
-        self.with_block(to, block, Hold::Mapped, limit, |endpoint, name| {
+        let replied = self.with_block(to, block, Hold::Mapped, limit, |endpoint, name| {
             // A client that gives up may refuse the answer later: then the block is free.
             endpoint.payloads.begin_transit(LargePayload { area, name: *name });
             let name = name.encode();
             let replied = endpoint.reply_outgoing(to, Outgoing::with_block(message, &name));
             endpoint.payloads.take_in_transit();
             replied
-        })
-        .map_err(|(fail, block)| Unsent { error: ReplyError::of(fail, to), block })
+        });
+        match replied {
+            Ok(()) => (Ok(Delivered::Yes), None),
+            Err((fail, block)) => (self.end_reply(Err(fail), to), block),
+        }
     }
 
     /// Sends a message with a block that the receiver may read. The sender keeps the block. It can
@@ -243,6 +262,9 @@ impl Endpoint {
     /// Ends the sharing of a block; `false` while an endpoint still reads it. The example is at
     /// [`share_block`](Self::share_block).
     pub fn reclaim_block<T: Plain>(&mut self, block: &mut Block<T>) -> bool {
+        if !block.state().is_original() {
+            return false;
+        }
         self.disarm();
         self.receive_area_events();
         block.reclaim()
@@ -273,7 +295,7 @@ impl Endpoint {
             block.area(),
             block.number(),
         );
-        let name = match block.give(index, hold == Hold::Taken) {
+        let name = match block.give_in_call(index, hold == Hold::Taken) {
             Ok(name) => name,
             Err((block, fail)) => return Err((fail, Some(block))),
         };
@@ -281,10 +303,11 @@ impl Endpoint {
         self.payloads.set_taken(false);
         let sent = send(self, &name);
         // A block whose message was taken is the receiver's, whatever becomes of the call.
-        sent.map_err(|fail| match self.payloads.was_taken() {
-            true => (fail, None),
-            false => (fail, self.take_back(&area, &name, TAKE_BACK_TRIES)),
-        })
+        if sent.is_ok() || self.payloads.was_taken() {
+            area.member().end_call(&name);
+            return sent.map_err(|fail| (fail, None));
+        }
+        sent.map_err(|fail| (fail, self.take_back(&area, &name, TAKE_BACK_TRIES)))
     }
 
     /// Takes back the block of a message that was not taken. Tries so often again while the

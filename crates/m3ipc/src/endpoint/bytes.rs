@@ -6,6 +6,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::delivered::Delivered;
 use super::received::{Received, Source};
 use crate::area::Plain;
 use crate::error::{ReceiveError, ReplyError, SendError, SendRecError};
@@ -61,18 +62,17 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ReceiveError`]; nothing was taken. [`ReceiveError::System`] with [`Code::NoPayload`] if
-    /// this process has no memory or addresses for a large payload; its sender gets an error too.
+    /// [`ReceiveError`]; nothing was taken. A payload above the [receive limit], or one for which
+    /// this process has no memory or addresses, is an error of its sender alone.
     ///
-    /// [`Code::NoPayload`]: crate::Code::NoPayload
+    /// [receive limit]: Self::set_receive_limit
     pub fn receive_bytes(
         &mut self,
         source: impl Into<Source>,
         limit: impl Into<Timeout>,
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
         let mut bytes = Vec::new();
-        let received =
-            self.receive_to(source.into(), &mut Buffer::Vec(&mut bytes), limit.into())?;
+        let received = self.receive_to(source.into(), &mut Buffer::of(&mut bytes), limit.into())?;
         bytes.truncate(received.bytes);
         Ok((received, bytes))
     }
@@ -129,7 +129,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(Message, Vec<u8>), SendRecError> {
         let mut answer_bytes = Vec::new();
-        let mut buffer = Buffer::Vec(&mut answer_bytes);
+        let mut buffer = Buffer::of(&mut answer_bytes);
         let (answer, length) = self.request(to, message, bytes, &mut buffer, limit.into())?;
         answer_bytes.truncate(length);
         Ok((answer, answer_bytes))
@@ -155,7 +155,7 @@ impl Endpoint {
         to: Address,
         m_type: i32,
         bytes: &[u8],
-    ) -> Result<(), ReplyError> {
+    ) -> Result<Delivered, ReplyError> {
         self.reply_long(to, &Message::new(m_type), bytes)
     }
 
@@ -268,7 +268,7 @@ impl Endpoint {
         to: Address,
         m_type: i32,
         record: &T,
-    ) -> Result<(), ReplyError> {
+    ) -> Result<Delivered, ReplyError> {
         self.reply_bytes(to, m_type, bytemuck::bytes_of(record))
     }
 }

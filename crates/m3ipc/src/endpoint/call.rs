@@ -7,16 +7,21 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::delivered::Delivered;
 use super::received::Source;
 use crate::error::{ReceiveError, ReplyError, SendRecError};
 use crate::info::Identity;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Message, PAYLOAD_BYTES};
+use m3ipc_abi::{Address, Code, Message, PAYLOAD_BYTES};
 
 /// The type of a call whose bytes lie beside the message.
 const BESIDE: i32 = 0x4D33_0000;
 /// The type of a call with no bytes, all inside the message; one more for each byte.
 const INSIDE: i32 = BESIDE + 1;
+
+/// The type of the answer in place of one that is longer than the client takes. The message has
+/// both lengths.
+const TOO_LONG: i32 = BESIDE - 1;
 
 /// The message of these bytes, and what travels beside it.
 fn packed(bytes: &[u8]) -> (Message, &[u8]) {
@@ -32,6 +37,26 @@ fn packed(bytes: &[u8]) -> (Message, &[u8]) {
 fn inside(message: &Message) -> Option<&[u8]> {
     let length = usize::try_from(message.m_type.checked_sub(INSIDE)?).ok()?;
     message.payload.get(..length)
+}
+
+/// The answer in place of one that is too long.
+fn too_long(bytes: usize, max_bytes: usize) -> Message {
+    let mut message = Message::new(TOO_LONG);
+    message.set_long(0, i64::try_from(bytes).unwrap_or(i64::MAX));
+    message.set_long(1, i64::try_from(max_bytes).unwrap_or(i64::MAX));
+    message
+}
+
+/// The error of a client whose answer is too long, as the server says.
+fn lost(answer: &Message) -> SendRecError {
+    let peer = answer.source;
+    let [bytes, max_bytes] = [0, 1].map(|at| answer.long(at));
+    let why = format!(
+        "endpoint {} took the request, and its answer of {bytes} bytes is longer than this \
+         endpoint takes ({max_bytes} bytes); raise the receive limit here",
+        peer
+    );
+    SendRecError::AnswerLost { peer, why }
 }
 
 /// A request that [`Endpoint::serve`] hands to its function.
@@ -111,9 +136,12 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), SendRecError> {
         let (message, beside) = packed(bytes);
-        let mut buffer = Buffer::Vec(&mut *answer);
+        let mut buffer = Buffer::of(&mut *answer);
         let (said, length) = self.request(to, &message, beside, &mut buffer, limit.into())?;
         answer.truncate(length);
+        if said.m_type == TOO_LONG {
+            return Err(lost(&said));
+        }
         if let Some(bytes) = inside(&said).filter(|_| length == 0) {
             answer.extend_from_slice(bytes);
         }
@@ -132,7 +160,7 @@ impl Endpoint {
     ) -> Result<(), ReceiveError> {
         let mut bytes = Vec::new();
         loop {
-            let mut buffer = Buffer::Vec(&mut bytes);
+            let mut buffer = Buffer::of(&mut bytes);
             let received = match self.receive_to(Source::Any, &mut buffer, Timeout::Never) {
                 Ok(received) if received.is_request => received,
                 Ok(_) | Err(ReceiveError::Interrupted(_)) => continue,
@@ -152,6 +180,10 @@ impl Endpoint {
     /// Answers a call with bytes. Never waits. For servers that answer later than
     /// [`serve`](Self::serve) does.
     ///
+    /// An answer that is longer than the client takes ends its call with the code
+    /// [`AnswerLost`](Code::AnswerLost); a client of [`sendrec_bytes`](Self::sendrec_bytes) gets an
+    /// answer of the type -73 and no bytes.
+    ///
     /// ```
     /// # let node = m3ipc::test::node();
     /// # let (mut server, mut client) = node.pair();
@@ -166,10 +198,21 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`reply_bytes`](Self::reply_bytes).
-    pub fn answer_call(&mut self, request: &Message, bytes: &[u8]) -> Result<(), ReplyError> {
+    pub fn answer_call(
+        &mut self,
+        request: &Message,
+        bytes: &[u8],
+    ) -> Result<Delivered, ReplyError> {
         // A client of `sendrec_bytes` looks for the answer beside the message.
         let is_call = request.m_type == BESIDE || inside(request).is_some();
         let (message, beside) = if is_call { packed(bytes) } else { (Message::new(0), bytes) };
-        self.reply_long(request.source, &message, beside)
+        let replied = self.reply_long(request.source, &message, beside);
+        if let Err(ReplyError::TooLong { bytes, max_bytes }) = replied {
+            // The client must not wait for ever.
+            let code = Message::new(Code::MsgSize.number());
+            let answer = if is_call { too_long(bytes, max_bytes) } else { code };
+            let _ = self.reply(request.source, &answer);
+        }
+        replied
     }
 }

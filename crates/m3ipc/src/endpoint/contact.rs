@@ -7,13 +7,13 @@
 
 use super::Endpoint;
 use super::daemon_limit::NO_WAIT_NS;
-use super::settle::LinkLoss;
 use crate::control::{OpenRequest, RequestState, unexpected};
 use crate::error::Fail;
 use crate::observe;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::LinkSide;
+use m3ipc_link::ends::Cause;
 use m3ipc_wire::{PeerInfo, Reply};
 use std::os::fd::OwnedFd;
 
@@ -236,7 +236,8 @@ impl Endpoint {
         self.session.missing_links().remove(info.address);
         // A link made anew after a takeover: the peer may never have got the old one.
         if let Some(old) = self.peers.find(Address(info.address)) {
-            self.settle_request(old, LinkLoss::Replaced);
+            self.inbox.keep_last_of(self.peers.get_mut(old));
+            self.settle_request(old, Cause::Replaced);
         }
         let adopted = self.peers.adopt(info, fds, side);
         if adopted.is_err() {

@@ -184,10 +184,13 @@ mod tests {
             client.notify(server.address()).expect("a link");
             server.receive(Source::Any).expect("the notification");
         }
-        // This sleep opens the doorbell.
+        // A sleep opens the doorbell. On a busy machine the limit may end before the sleep.
         let limit = core::time::Duration::from_millis(1);
-        server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
-        assert!(server.waiter.doorbell().is_some(), "more links than a sleep has words");
+        let opens = (0..10_000).any(|_| {
+            server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
+            server.waiter.doorbell().is_some()
+        });
+        assert!(opens, "more links than a sleep has words");
         let sleeps = sleeps_beside_an_ended_daemon(&node, &mut server);
         assert!(sleeps < 60, "{sleeps} sleeps in place of a few");
     }

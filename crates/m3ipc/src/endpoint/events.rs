@@ -6,12 +6,12 @@
 //! | while a call uses a link | up to the next death, which the call has to notice |
 
 use super::Endpoint;
-use super::daemon_notifications::DaemonNotification;
-use super::settle::LinkLoss;
+use super::kept_notifications::KeptNotification;
 use crate::error::Fail;
 use crate::observe;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::LinkSide;
+use m3ipc_link::ends::Cause;
 use m3ipc_wire::{DaemonEvent, Request};
 use std::os::fd::OwnedFd;
 
@@ -68,9 +68,9 @@ impl Endpoint {
                     self.inbox.poll_link(&mut self.peers, index);
                 }
             }
-            DaemonEvent::Died(address) => self.note_end_of(Address(address), LinkLoss::Died),
-            DaemonEvent::Lost(address) => self.note_end_of(Address(address), LinkLoss::Lost),
-            DaemonEvent::Moved(address) => self.note_end_of(Address(address), LinkLoss::Moved),
+            DaemonEvent::Died(address) => self.note_end_of(Address(address), Cause::Died),
+            DaemonEvent::Lost(address) => self.note_end_of(Address(address), Cause::Lost),
+            DaemonEvent::Moved(address) => self.note_end_of(Address(address), Cause::Moved),
             // These go to proxies.
             DaemonEvent::Nodes(_) => {}
             DaemonEvent::Ready { ticket, address } => self.session.note_ended_wait(ticket, address),
@@ -88,27 +88,29 @@ impl Endpoint {
             DaemonEvent::Trace(event) => self.trace.apply(event, fds, self.session.control()),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
             DaemonEvent::Notified { source, bits, by, at_ns } => {
-                let notification = DaemonNotification { bits, by, at_ns };
-                self.inbox.add_from_daemon(Address(source), notification);
+                let notification = KeptNotification { bits, by, at_ns };
+                self.inbox.keep_from_daemon(Address(source), notification);
             }
         }
     }
 
     /// A peer died, or its node cannot be reached any more.
-    fn note_end_of(&mut self, peer: Address, loss: LinkLoss) {
+    fn note_end_of(&mut self, peer: Address, cause: Cause) {
         observe::death(self.membership.vm(), self.membership.address(), peer);
         let found = self.peers.find(peer);
         let was_living = found.is_some_and(|index| !self.peers.get(index).admission().is_dead());
-        self.inbox.watches().note_death(peer, was_living);
+        self.inbox.note_death(peer, was_living);
         let Some(index) = found else { return };
-        if loss == LinkLoss::Lost {
+        self.inbox.keep_last_of(self.peers.get_mut(index));
+        if cause == Cause::Lost {
             self.peers.get_mut(index).admission_mut().set_lost();
         }
-        if loss == LinkLoss::Moved {
+        if cause == Cause::Moved {
             self.peers.get_mut(index).admission_mut().set_moved();
         }
         self.peers.note_death(index);
-        self.settle_request(index, loss);
+        self.settle_request(index, cause);
+        self.inbox.settle(&mut self.peers);
     }
 
     /// Another process has ended this endpoint: tell the daemon that it has left.

@@ -200,7 +200,7 @@ impl Endpoint {
 
     #[cold]
     fn reopen_fast_path(&mut self) -> bool {
-        if self.is_unusual() {
+        if self.is_unusual() || self.areas.has_loose() {
             return false;
         }
         self.fast.open();

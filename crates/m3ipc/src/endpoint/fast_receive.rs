@@ -73,7 +73,7 @@ impl Looker for ForAny<'_> {
 
     #[inline(always)]
     fn look(&self) -> Look<OneArrival> {
-        // Events come first: a death erases the notification of the dead peer.
+        // Events come first: one may be a notification, or the death of a peer with an earlier one.
         if self.session.has_events() { ControlFlow::Break(None) } else { self.arrivals.find() }
     }
 }
@@ -149,8 +149,8 @@ impl Endpoint {
         into: I,
         deliver: impl FnOnce(I::Taken) -> T,
     ) -> Result<T, LeftReceive> {
-        // Notifications may come through the daemon, and deaths from SYSTEM.
-        if !self.is_ordinary() || source == SYSTEM || self.inbox.has_any_from_daemon() {
+        // Notifications may lie on no link, and deaths come from SYSTEM.
+        if !self.is_ordinary() || source == SYSTEM || self.inbox.has_any_kept() {
             return Err(LeftReceive::Call);
         }
         let Some((index, _)) = self.peers.find_again(source) else {
@@ -331,6 +331,10 @@ impl Endpoint {
     fn take_notifications(&mut self, index: u32) -> Result<Message, LeftReceive> {
         let peer = self.peers.get_mut(index);
         let identity = peer.identity();
+        // Pulses count the notifications that pass them.
+        if peer.link().has_pulse() {
+            return Err(LeftReceive::Wait);
+        }
         // A receive that waited takes the first one: that one ended the wait.
         let has_waited = self.inbox.has_waited();
         let bits = if has_waited {
@@ -380,7 +384,7 @@ impl Endpoint {
     }
 
     fn is_queue_empty(&self) -> bool {
-        self.inbox.needs_no_order()
+        self.inbox.is_empty()
     }
 
     #[cold]

@@ -71,7 +71,7 @@ impl Endpoint {
                 return Err(Unsent { error: fail.into(), block: Some(block.into_bytes()) });
             }
         };
-        match block.give(index, false) {
+        match block.give(index) {
             Ok(name) => Ok(GivenBlock { area, name }),
             Err((block, fail)) => Err(Unsent { error: fail.into(), block: Some(block) }),
         }
@@ -123,8 +123,8 @@ impl Endpoint {
         claimed.is_some_and(|name| self.areas.get(name.area()).is_some())
     }
 
-    /// Takes back a given block that was not accepted; `None` if it was accepted, or its allocator
-    /// member died.
+    /// Takes back a given block that was not accepted; `None` if it was accepted, or if the
+    /// receiver or the allocator member died.
     ///
     /// ```
     /// # let node = m3ipc::test::node();

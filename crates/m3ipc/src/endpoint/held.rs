@@ -5,9 +5,11 @@
 //! the order of the steps.
 
 use super::Endpoint;
+use super::settle::failure_of;
 use crate::error::Fail;
 use crate::timeout::Timeout;
 use m3ipc_abi::Code;
+use m3ipc_link::ends::Cause;
 use m3ipc_link::held::{TakingBack, take_back};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{RequestCanceller, SlotState, Withdrawing};
@@ -84,7 +86,7 @@ impl Endpoint {
             return Ok(());
         }
         match self.conversation(index).on_link(|link| link.ended_by_proxy(posted))? {
-            Some(code) => Err(code.into()),
+            Some((fate, code)) => Err(failure_of(fate, Cause::ByProxy(code), code.into())),
             None => Ok(()),
         }
     }

@@ -3,42 +3,30 @@
 //! Peers publish in their own links. The inbox decides which links to poll: the hot set (the links
 //! that sent last), the links in the ready bitmap, and at intervals all links. A sender's stamp
 //! counts only between the last take from that sender and now, so no sender can move itself
-//! forward. A sender that claims a priority comes before others, within the bound of
-//! [`super::delivery_order`].
+//! forward. A sender that claims a priority comes before others. No arrival keeps others out: see
+//! [`super::waiting_arrivals`].
 
-use super::daemon_notifications::{DaemonNotification, DaemonNotifications};
 use super::delivery_order::DeliveryOrder;
 use super::hot_set::{HotSet, NO_LINK};
+use super::kept_notifications::{Kept, KeptNotification, KeptNotifications};
 use super::peer::Peer;
 use super::peers::Peers;
-use super::received::{Received, ReceivedKind};
+use super::received::{Pulse, Received, ReceivedKind};
 use super::timer_list::TimerList;
+use super::waiting_arrivals::{NextArrival, Ticket, WaitingArrivals};
 use super::watch_list::WatchList;
 use crate::info::Identity;
-use m3ipc_abi::{Address, Code, SYSTEM};
-use m3ipc_link::{HOT_SET_MAX, OwnStatus, ReadyBitmap};
+use m3ipc_abi::{Address, Code, Message, SYSTEM};
+use m3ipc_link::{HOT_SET_MAX, OwnStatus, PULSES_MAX, ReadyBitmap};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-
-/// The next notification, by the way on which it came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NextNotification {
-    /// Through the daemon, from this source.
-    ViaDaemon(Address),
-    /// The report of a death.
-    Death,
-    /// The pulse of a timer.
-    Timer,
-    /// On the link of this index.
-    OnLink(u32),
-}
 
 /// The queue entry of a message: its priority; then stamp for the order, link, stamp as the sender
 /// gave it.
 type Entry = (u8, Reverse<(u64, u32, u64)>);
 
-/// The priority of a message that others have passed too often.
-const PASSED: u8 = u8::MAX;
+/// Entries of messages that were taken, beyond one for each peer, before they are removed.
+const STALE_MAX: usize = 64;
 
 /// Arrivals that were found and not taken, and the facts about what was taken last.
 #[derive(Debug, Default)]
@@ -48,8 +36,10 @@ pub(super) struct Inbox {
     messages: BinaryHeap<Entry>,
     /// Notifications: slot and link, so that the lowest slot comes first.
     notifications: BTreeSet<(i32, u32)>,
-    /// Notifications that came through the daemon.
-    via_daemon: DaemonNotifications,
+    /// Notifications that lie on no link.
+    kept: KeptNotifications,
+    /// All of them, in the order in which they were found.
+    waiting: WaitingArrivals,
     /// Whether a poll of the present receive found nothing. The first notification then ends that
     /// receive, and later ones of its source stay pending.
     has_waited: bool,
@@ -73,7 +63,8 @@ impl Inbox {
     #[inline]
     fn poll_peer(&mut self, peer: &mut Peer, index: u32) {
         if !peer.marks().has_notification() && peer.has_notification() {
-            peer.marks().set_notification(true);
+            let ticket = self.waiting.add(NextArrival::Notification(index));
+            peer.marks().add_notification(ticket);
             self.notifications.insert((peer.address().slot(), index));
         }
         // Of a message that waits, only a higher priority makes another entry. A peer may change
@@ -83,6 +74,9 @@ impl Inbox {
             && let Some(arrival) = peer.poll()
         {
             let priority = claimed.unwrap_or_else(|| peer.priority());
+            if claimed.is_none() {
+                peer.marks().set_message_ticket(self.waiting.add(NextArrival::Message(index)));
+            }
             self.messages.push(entry(peer, index, arrival.stamp, priority));
         }
     }
@@ -103,7 +97,7 @@ impl Inbox {
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
             && self.notifications.is_empty()
-            && self.via_daemon.is_empty()
+            && self.kept.is_empty()
             && !self.watches.has_death()
             && !self.timers.has_due()
     }
@@ -161,56 +155,125 @@ impl Inbox {
         }
     }
 
-    /// The next notification: one through the daemon, else a death, else a timer, else that of the
-    /// lowest slot. `in_turn`: that of the slot after the last one in turn comes before a timer.
-    pub(super) fn next_notification(
-        &mut self,
-        peers: &mut Peers,
-        in_turn: bool,
-    ) -> Option<NextNotification> {
-        if let Some(source) = self.via_daemon.first_source() {
-            return Some(NextNotification::ViaDaemon(source));
+    /// All links that may have arrivals were polled, or a peer has ended. Bounds what is kept of
+    /// arrivals that were taken, withdrawn or ended with their peers.
+    pub(super) fn settle(&mut self, peers: &mut Peers) {
+        if self.messages.len() > STALE_MAX + peers.count() {
+            self.forget_stale(peers);
         }
-        if self.watches.has_death() {
-            self.order.note_own();
-            return Some(NextNotification::Death);
-        }
-        if self.timers.has_due() && !in_turn {
-            self.order.note_own();
-            return Some(NextNotification::Timer);
-        }
-        let on_link = self.next_on_link(peers, self.order.slot_before_next(in_turn));
-        let Some((slot, index)) = on_link else {
-            return self.timers.has_due().then_some(NextNotification::Timer);
-        };
-        self.order.note_notification(slot, in_turn);
-        Some(NextNotification::OnLink(index))
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.settle(|what, ticket| self.waits(peers, what, ticket));
+        self.waiting = waiting;
     }
 
-    /// The slot and the link of the next notification on a link: that of the lowest slot above
-    /// `after`, or else of the lowest slot.
-    fn next_on_link(&mut self, peers: &mut Peers, after: i32) -> Option<(i32, u32)> {
-        while let Some(next) = self.notification_after(after) {
-            self.notifications.remove(&next);
-            let (slot, index) = next;
+    /// The overdue arrival whose turn the next delivery is, if there is one. `wanted` tells which
+    /// messages may be taken.
+    pub(super) fn overdue(
+        &mut self,
+        peers: &mut Peers,
+        wanted: impl Fn(&m3ipc_link::Arrival) -> bool,
+    ) -> Option<NextArrival> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let found = waiting.overdue(|what, ticket| {
+            let is_wanted = match what {
+                NextArrival::Message(index) => {
+                    peers.claimed(index).and_then(Peer::poll).is_some_and(|found| wanted(&found))
+                }
+                _ => true,
+            };
+            is_wanted && self.waits(peers, what, ticket)
+        });
+        self.waiting = waiting;
+        found
+    }
+
+    /// Whether the arrival of this ticket still waits. Unmarks one that does not.
+    fn waits(&mut self, peers: &mut Peers, what: NextArrival, ticket: Ticket) -> bool {
+        match what {
+            NextArrival::Message(index) => peers.claimed(index).is_some_and(|peer| {
+                let is_marked = peer.marks().is_message(ticket);
+                let waits = is_marked && peer.poll().is_some();
+                if is_marked && !waits {
+                    peer.marks().clear_message();
+                }
+                waits
+            }),
+            NextArrival::Notification(index) => {
+                let Some(peer) = peers.claimed(index) else { return false };
+                let is_marked = peer.marks().is_notification(ticket);
+                if is_marked && !peer.has_notification() {
+                    self.unmark_notification(peers, index);
+                    return false;
+                }
+                is_marked
+            }
+            NextArrival::Kept(source) => self.kept.ticket(source) == Some(ticket),
+            NextArrival::Death => self.watches.has_ticket(ticket),
+            NextArrival::Timer => self.timers.has_ticket(ticket),
+        }
+    }
+
+    /// Notes a delivery by a receive from ANY, and whether it was that of an overdue arrival.
+    pub(super) fn note_delivery(&mut self, was_overdue: bool) {
+        self.waiting.note_delivery(was_overdue);
+    }
+
+    /// The next notification: a death, else a timer, else that of the lowest slot. What came
+    /// through the daemon from a task comes before them.
+    pub(super) fn next_notification(&mut self, peers: &mut Peers) -> Option<NextArrival> {
+        let kept = self.kept.first_source().map(|source| (source.slot(), source));
+        let first_kept = kept.map(|(_, source)| NextArrival::Kept(source));
+        if kept.is_some_and(|(slot, _)| slot <= SYSTEM.slot()) {
+            return first_kept;
+        }
+        if self.watches.has_death() {
+            return Some(NextArrival::Death);
+        }
+        if self.timers.has_due() {
+            return Some(NextArrival::Timer);
+        }
+        match self.first_on_link(peers) {
+            Some((slot, _)) if kept.is_some_and(|(kept, _)| kept <= slot) => first_kept,
+            Some((_, index)) => Some(NextArrival::Notification(index)),
+            None => first_kept,
+        }
+    }
+
+    /// The lowest slot with a notification on its link, and the link.
+    fn first_on_link(&mut self, peers: &mut Peers) -> Option<(i32, u32)> {
+        while let Some((slot, index)) = self.notifications.first().copied() {
             // The link of a dead peer may have a new one, which has an entry of its own.
             let peer = peers.claimed(index).filter(|peer| peer.address().slot() == slot);
-            if let Some(peer) = peer {
-                peer.marks().set_notification(false);
-                if peer.has_notification() {
-                    return Some(next);
-                }
+            if peer.as_ref().is_some_and(|peer| peer.has_notification()) {
+                return Some((slot, index));
             }
+            if let Some(peer) = peer {
+                peer.marks().clear_notification();
+            }
+            self.notifications.remove(&(slot, index));
         }
         None
     }
 
-    fn notification_after(&self, after: i32) -> Option<(i32, u32)> {
-        if after == i32::MIN {
-            return self.notifications.first().copied();
+    /// Notes that the inbox has no notification of the peer of this index.
+    pub(super) fn unmark_notification(&mut self, peers: &mut Peers, index: u32) {
+        if let Some(peer) = peers.claimed(index) {
+            peer.marks().clear_notification();
+            self.notifications.remove(&(peer.address().slot(), index));
         }
-        let above = self.notifications.range((after.saturating_add(1), 0)..).next();
-        above.or(self.notifications.first()).copied()
+    }
+
+    /// The message of a peer that `wanted` accepts, as [`next_message`](Self::next_message).
+    pub(super) fn message_of(
+        &mut self,
+        peers: &mut Peers,
+        index: u32,
+        wanted: impl Fn(&m3ipc_link::Arrival) -> bool,
+    ) -> Option<(u32, m3ipc_link::Arrival)> {
+        let peer = peers.claimed(index)?;
+        let arrival = peer.poll().filter(wanted)?;
+        peer.marks().clear_message();
+        Some((index, arrival))
     }
 
     /// The highest priority of a message that waits.
@@ -226,8 +289,9 @@ impl Inbox {
         highest
     }
 
-    /// Leaves one entry for each message that waits. Entries of messages that were taken at a
-    /// higher priority stay behind others, and would be the oldest.
+    /// Leaves one entry for each message that waits. Entries of messages that were taken otherwise
+    /// stay behind those of a higher priority.
+    #[cold]
     fn forget_stale(&mut self, peers: &mut Peers) {
         let mut indexes: Vec<u32> =
             self.messages.drain().map(|(_, Reverse((_, index, _)))| index).collect();
@@ -243,18 +307,8 @@ impl Inbox {
                     let priority = peer.priority();
                     self.messages.push(entry(peer, index, arrival.stamp, priority));
                 }
-                None => peer.marks().set_message(false),
+                None => peer.marks().clear_message(),
             }
-        }
-    }
-
-    /// Lets the oldest message be the next one.
-    #[cold]
-    fn advance_oldest(&mut self, peers: &mut Peers) {
-        self.forget_stale(peers);
-        // Of reversed ages the highest one is the oldest.
-        if let Some(oldest) = self.messages.iter().map(|(_, age)| *age).max() {
-            self.messages.push((PASSED, oldest));
         }
     }
 
@@ -270,9 +324,6 @@ impl Inbox {
         // Bounds the polls: a sender that replaces its message again and again gets no more of
         // them.
         let mut polls_left = 2 * self.messages.len();
-        if self.order.is_passing_due() {
-            self.advance_oldest(peers);
-        }
         while let Some((priority, Reverse((stamp, index, given)))) = self.messages.pop() {
             let Some(peer) = peers.claimed(index) else { continue };
             if !peer.marks().has_message() {
@@ -287,14 +338,12 @@ impl Inbox {
                     self.messages.push(entry(peer, index, arrival.stamp, priority));
                 }
                 Some(arrival) if wanted(&arrival) => {
-                    peer.marks().set_message(false);
-                    let passes = priority != 0 && priority != PASSED && !self.messages.is_empty();
-                    self.order.note_priority(passes);
+                    peer.marks().clear_message();
                     found = Some((index, arrival));
                     break;
                 }
                 Some(_) => put_back.push((priority, Reverse((stamp, index, given)))),
-                None => peer.marks().set_message(false),
+                None => peer.marks().clear_message(),
             }
         }
         self.messages.extend(put_back);
@@ -340,12 +389,6 @@ impl Inbox {
         &mut self.order
     }
 
-    /// Whether nothing is queued that must come before a message of a sole sender.
-    #[inline]
-    pub(super) fn needs_no_order(&self) -> bool {
-        !self.order.has_repeated() && self.is_empty()
-    }
-
     /// Whether a poll of the present receive found nothing.
     #[inline]
     pub(super) fn has_waited(&self) -> bool {
@@ -371,29 +414,97 @@ impl Inbox {
     }
 
     /// Adds a notification that came through the daemon.
-    pub(super) fn add_from_daemon(&mut self, source: Address, notification: DaemonNotification) {
-        self.via_daemon.add(source, notification);
+    pub(super) fn keep_from_daemon(&mut self, source: Address, notification: KeptNotification) {
+        let had_any = self.kept.has(source);
+        self.kept.add(source, notification);
+        self.note_kept(source, had_any);
     }
 
-    /// Whether any notification came through the daemon.
+    /// Keeps the notifications and pulses of a peer that ends: its calls were told that they
+    /// arrive, and its link goes.
+    pub(super) fn keep_last_of(&mut self, peer: &mut Peer) {
+        if !peer.has_notification() {
+            return;
+        }
+        let Identity { address, pid, uid, gid } = peer.identity();
+        let first = peer.link().take_first_notification();
+        let notified = first.into_iter().chain(peer.link().take_notifications());
+        let notified = notified.map(|bits| Received::argument_of(address, bits));
+        let pulses = std::iter::from_fn(|| {
+            peer.link_mut().take_pulse().map(|(code, value)| Pulse { code, value })
+        });
+        let had_any = self.kept.has(address);
+        // A peer that lives on elsewhere could send for ever.
+        self.kept.add_left(address, (pid, uid, gid), notified, pulses.take(PULSES_MAX));
+        self.note_kept(address, had_any);
+    }
+
+    fn note_kept(&mut self, source: Address, had_any: bool) {
+        if !had_any {
+            self.kept.set_ticket(source, || self.waiting.add(NextArrival::Kept(source)));
+        }
+    }
+
+    /// Whether any notification lies on no link.
     #[inline]
-    pub(super) fn has_any_from_daemon(&self) -> bool {
-        !self.via_daemon.is_empty()
+    pub(super) fn has_any_kept(&self) -> bool {
+        !self.kept.is_empty()
     }
 
-    /// Whether a notification of this source came through the daemon.
-    pub(super) fn has_from_daemon(&self, source: Address) -> bool {
-        self.via_daemon.has(source)
+    /// Whether a notification of this source lies on no link.
+    pub(super) fn has_kept(&self, source: Address) -> bool {
+        self.kept.has(source)
     }
 
-    /// Takes the notification of a source that came through the daemon, if there is one. `since_ns`
-    /// is the start of the sleep of this call, or 0.
-    pub(super) fn take_from_daemon(&mut self, source: Address, since_ns: u64) -> Option<Received> {
+    /// Takes a notification, or else a pulse, of a source that lies on no link. `since_ns` is the
+    /// start of the sleep of this call, or 0.
+    pub(super) fn take_kept(&mut self, source: Address, since_ns: u64) -> Option<Received> {
         let since_ns = self.has_waited.then_some(since_ns);
-        let DaemonNotification { bits, by, .. } = self.via_daemon.take(source, since_ns)?;
+        let kept = self.kept.take(source, since_ns)?;
+        // What is left is a new arrival.
+        self.note_kept(source, false);
+        let (by, kind) = match kept {
+            Kept::Notification(KeptNotification { by, .. }) => (by, ReceivedKind::Notification),
+            Kept::Pulse(pulse, by) => (Some(by), ReceivedKind::Pulse(pulse)),
+        };
         let (pid, uid, gid) = by.unwrap_or((-1, u32::MAX, u32::MAX));
-        self.note_taken(Identity { address: source, pid, uid, gid }, ReceivedKind::Notification);
-        Some(Received::notification(source, bits))
+        self.note_taken(Identity { address: source, pid, uid, gid }, kind);
+        Some(match kept {
+            Kept::Notification(KeptNotification { bits, .. }) => {
+                Received::notification(source, bits)
+            }
+            Kept::Pulse(Pulse { code, value }, _) => {
+                Received::pulse(Message::pulse(source, code, value, 1))
+            }
+        })
+    }
+
+    /// Takes anything that lies on no link, with its source.
+    pub(super) fn take_left(&mut self) -> Option<(Address, Kept)> {
+        let source = self.kept.first_source()?;
+        self.take_left_of(source).map(|kept| (source, kept))
+    }
+
+    /// The same of this source.
+    pub(super) fn take_left_of(&mut self, source: Address) -> Option<Kept> {
+        self.kept.take(source, None)
+    }
+
+    /// Notes the death of a peer, for its watcher.
+    pub(super) fn note_death(&mut self, peer: Address, was_living: bool) {
+        let ticket = || self.waiting.add(NextArrival::Death);
+        self.watches.note_death(peer, was_living, ticket);
+    }
+
+    /// The endpoint whose death is reported next, if something of it is kept: that comes first.
+    pub(super) fn left_by_dead(&self) -> Option<Address> {
+        self.watches.first_death().filter(|dead| self.kept.has(*dead))
+    }
+
+    /// Looks at the clock for the timers.
+    pub(super) fn run_timers(&mut self, now_ns: u64) {
+        let Self { timers, waiting, .. } = self;
+        timers.run(now_ns, || waiting.add(NextArrival::Timer));
     }
 
     /// Takes the next report of a death.

@@ -104,7 +104,9 @@ impl Membership {
     #[inline]
     pub(super) fn check_bound(&self) -> Result<(), Fail> {
         if !self.guard.is_original() {
-            return Err(Code::NotBind.into());
+            let why = "the endpoint belongs to the parent process, and a fork shares none; bind in \
+                       the child";
+            return Err(Fail::new(Code::NotBind, why));
         }
         match self.left {
             None => Ok(()),

@@ -29,9 +29,9 @@ mod contact;
 mod conversation;
 mod copy;
 mod daemon_limit;
-mod daemon_notifications;
 mod daemon_session;
 mod daemon_watch;
+mod delivered;
 mod delivery_order;
 mod doorbell;
 mod events;
@@ -50,6 +50,7 @@ mod hot_set;
 mod inbox;
 mod inheritance;
 mod interruption;
+mod kept_notifications;
 mod membership;
 mod migrate;
 mod missing_links;
@@ -71,6 +72,8 @@ mod queries;
 mod questions;
 mod queue_marks;
 mod receive;
+mod receive_bound;
+mod receive_limit;
 mod received;
 mod reply;
 mod reply_receive;
@@ -90,21 +93,28 @@ mod timers;
 mod trace;
 mod wait;
 mod waiter;
+mod waiting_arrivals;
 mod wake_words;
 mod watch_list;
 mod watches;
 mod withdrawal;
 
 pub use blocks::Hold;
+#[doc(hidden)]
+pub use buffer::Buffer;
 pub use call::Call;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
 pub(crate) use copy::{CopyNews, PartyCopy, PartyStep};
+pub use delivered::Delivered;
 pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
 pub use inheritance::Inheritance;
 pub(crate) use outgoing::Beside;
 pub use pending::PendingRequest;
 pub use pending_send::PendingSend;
+pub use queries::NAME_KEY;
+#[cfg(feature = "tokio")]
+pub(crate) use queries::attach_request;
 #[cfg(feature = "tokio")]
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Pulse, Received, ReceivedKind, Source};
@@ -325,17 +335,11 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         // A child by fork has no mapping of the pages, and the endpoint belongs to its parent.
-        if self.membership.is_original() && !self.membership.has_left() && !self.drop_return() {
+        if self.membership.is_original() && !self.membership.has_left() {
             self.end_inheritance();
             crate::observe::unbound(self.membership.vm(), self.membership.address());
             m3ipc_sys::pause_point("client.before_unbind");
-            let request = self.membership.unbind_request();
-            // A stopped daemon notices the closed connection later. The successor of a killed
-            // daemon never had the connection, so it gets the request.
-            let reply = self.session.control_mut().request_soon(&request, u64::MAX);
-            if reply.is_err_and(|fail| fail.code == Code::NotConn) {
-                self.unbind_at_successor(request);
-            }
+            self.unbind_dropped();
         }
     }
 }

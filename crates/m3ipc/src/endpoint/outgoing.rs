@@ -36,6 +36,11 @@ impl Beside {
         Self { bytes: Octets(Vec::new()), is_block: false }
     }
 
+    /// Their number.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The content of a block.
     pub(crate) const fn block(bytes: Vec<u8>) -> Self {
         Self { bytes: Octets(bytes), is_block: true }

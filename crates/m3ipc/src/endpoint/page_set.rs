@@ -36,12 +36,13 @@ impl PageSets {
     }
 
     /// Adds the pages of a new daemon. Peers of new links see the same mode as those of old ones
-    /// (the endpoint may be armed, or have announced a sleep) and the same priority.
+    /// (the endpoint may be armed, or have announced a sleep), priority and receive limit.
     pub(super) fn add(&mut self, page_set: PageSet) {
         let former = self.later.last().unwrap_or(&self.first);
         page_set.status.set_mode(former.status.mode());
         page_set.status.set_priority(former.status.priority());
         page_set.status.set_thread(former.status.thread());
+        page_set.status.set_receive_limit(former.status.receive_limit());
         self.later.push(page_set);
     }
 

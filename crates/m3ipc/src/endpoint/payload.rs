@@ -9,8 +9,9 @@
 //!
 //! A receiver takes such a message only with its payload. If it cannot accept the block, it refuses
 //! the message. The area may belong to a daemon that was killed before the receiver could join: the
-//! sender then repeats the message in a new area. The receiver may lack memory or addresses: then
-//! both sides get an error.
+//! sender then repeats the message in a new area. The receiver may lack memory or addresses, or the
+//! payload is longer than it takes ([`super::receive_limit`]): then the sender gets an error, and
+//! the receiver goes on.
 //!
 //! An answer has no waiting sender: the call that posted it has returned. So a refused answer is
 //! not repeated. The client's call ends at once with [`Code::AnswerLost`]; the code says that the
@@ -27,16 +28,18 @@ use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload_state::{LargePayload, OpenAnswer};
 use super::peer::UNASKED;
-use crate::area::{AreaConfig, AreaState, Block};
+use crate::area::{AreaConfig, AreaMapping, AreaState, Block};
 use crate::error::Fail;
-use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
 use m3ipc_area::BlockLifetime;
 use m3ipc_link::{Arrival, MessageFate, MessageKind, SlotRefusal, SlotState, TakenMessage};
 use m3ipc_wire::{AreaAudience, AreaRequest, Request};
 use std::sync::Arc;
 
-/// The least limit of an area for large payloads, in bytes.
-const PAIR_LEAST_BYTES: u64 = 64 << 20;
+/// The least limit of an area for large payloads, in bytes. Its ledgers take 3 % of that.
+const PAIR_LEAST_BYTES: u64 = 8 << 20;
+/// The same for a stand-in: its peer may keep several blocks of another node.
+const STAND_IN_LEAST_BYTES: u64 = 64 << 20;
 /// Refusals of one message before its sender gives up.
 pub(super) const REFUSALS_MAX: u32 = 20;
 /// Areas of one payload whose addresses are in use, before its sender gives up.
@@ -51,10 +54,19 @@ pub(super) fn is_area_lost(fail: &Fail) -> bool {
 /// The failure of a sender whose payload was refused.
 pub(super) fn refused(by: Address) -> Fail {
     let why = format!(
-        "endpoint {by} refused the payload: it has no memory or addresses for it, and gets an \
-         error too; send less at a time"
+        "endpoint {by} refused the payload: it has no memory or addresses for it; send less at a \
+         time, or a block"
     );
     Fail::new(Code::NoPayload, why)
+}
+
+/// The failure of a sender whose payload was refused on another node, which names no limit.
+fn beyond_node(to: Address, bytes: usize) -> Fail {
+    let why = format!(
+        "a payload of {bytes} bytes is longer than endpoint {to} of another node takes; split it, \
+         send a block, or raise the receive limit of that endpoint"
+    );
+    Fail::new(Code::MsgSize, why)
 }
 
 /// The failure of a client that could not accept the payload of its answer.
@@ -83,7 +95,7 @@ pub(super) fn treatment(fail: &Fail) -> Option<SlotRefusal> {
         | Code::NotBind
         | Code::Shutdown
         | Code::VmNotRun => None,
-        Code::NoMem | Code::NoPayload => Some(SlotRefusal::Final),
+        Code::NoMem | Code::NoPayload | Code::MsgSize => Some(SlotRefusal::Final),
         _ => Some(SlotRefusal::Retry),
     }
 }
@@ -99,6 +111,10 @@ impl Endpoint {
         mut send: impl FnMut(&mut Self, Outgoing<'_>) -> Result<R, CallStop>,
     ) -> Result<R, CallStop> {
         let to = self.peers.get(index).address();
+        let bytes = outgoing.long.len();
+        if !outgoing.as_block {
+            self.check_limit_of(index, bytes)?;
+        }
         // A refused answer ends the area that the present payload would get.
         self.settle_answers();
         for _ in 0..REFUSALS_MAX {
@@ -113,7 +129,15 @@ impl Endpoint {
                 self.free_payload(large);
             }
             match self.payloads.take_refusal() {
-                Some(SlotRefusal::Retry) if stop.is(Code::NoPayload) => self.forget_pair_area(to),
+                Some(SlotRefusal::Retry) if stop.is(Code::NoPayload) => {
+                    self.forget_pair_area(to);
+                    // Its addresses may be in use there.
+                    self.areas.begin_low(!self.areas.begins_low());
+                }
+                Some(SlotRefusal::Final) if stop.is(Code::NoPayload) => {
+                    return Err(self.refusal_by(to, bytes).into());
+                }
+                None if stop.is(Code::MsgSize) => return Err(beyond_node(to, bytes).into()),
                 _ => return Err(stop),
             }
         }
@@ -157,14 +181,23 @@ impl Endpoint {
     ) -> Result<[u8; BLOCK_NAME_BYTES], Fail> {
         let limit = limit.begun();
         let mut conflicts = 0;
+        let mut least =
+            if self.is_one_stand_in() { STAND_IN_LEAST_BYTES } else { PAIR_LEAST_BYTES };
         loop {
-            match self.try_put_in_block(to, outgoing, limit) {
+            match self.try_put_in_block(to, outgoing, least, limit) {
                 Err(fail) if is_area_lost(&fail) && !limit.has_passed() => {
                     self.forget_pair_area(to);
                 }
                 // Another mapping lies at the address of the new area. The next one lies elsewhere.
                 Err(fail) if fail.code == Code::RscBusy && conflicts < CONFLICTS_MAX => {
                     conflicts += 1;
+                    self.forget_pair_area(to);
+                    self.areas.begin_low(!self.areas.begins_low());
+                }
+                // The payloads of both directions fill it.
+                Err(fail) if fail.code == Code::AllocMem && least < STAND_IN_LEAST_BYTES => {
+                    least = STAND_IN_LEAST_BYTES.max(outgoing.long.len() as u64 * 8);
+                    self.forget_pair_area(to);
                 }
                 other => return other,
             }
@@ -175,16 +208,17 @@ impl Endpoint {
         &mut self,
         to: Address,
         outgoing: Outgoing<'_>,
+        least: u64,
         limit: DaemonLimit,
     ) -> Result<[u8; BLOCK_NAME_BYTES], Fail> {
         let Outgoing { long, as_block, .. } = outgoing;
         let length = long.len() as u64;
-        let area = self.pair_area(to, length, limit)?;
+        let area = self.pair_area(to, length, least, limit)?;
         let mut block = self.allocate_in(&area, length, 64, BlockLifetime::Short, limit)?;
         block.copy_from(long)?;
         self.copies.payload_copied(long.len());
         let there = self.member_index(&area, to, limit)?;
-        let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
+        let mut name = block.give(there).map_err(|(_, fail)| fail)?;
         name.payload = !as_block;
         self.payloads.begin_transit(LargePayload { area, name });
         Ok(name.encode())
@@ -194,16 +228,30 @@ impl Endpoint {
         &mut self,
         to: Address,
         bytes: u64,
+        least: u64,
         limit: DaemonLimit,
     ) -> Result<Arc<AreaState>, Fail> {
-        let known = self.areas.pair_area(to);
-        if let Some(area) = known.filter(|area| area.info.limit_bytes >= 2 * bytes) {
-            return Ok(Arc::clone(area));
+        self.receive_area_events_if_any();
+        let known = self.areas.pair_area(to).map(Arc::clone);
+        if known.as_ref().is_some_and(|area| !area.member().has_joined(to)) {
+            // The peer joins by the daemon of now, which may know nothing of the area.
+            self.reattach_soon();
         }
-        // A smaller area ends. The payloads in it have been taken, or are answers not yet taken.
-        let limit_bytes = PAIR_LEAST_BYTES.max(bytes.saturating_mul(4));
-        let request = AreaRequest::Create(AreaConfig::pair(limit_bytes, to).to_wire());
-        let area = self.join(&request, false, limit)?;
+        let daemons = self.session.returns_count();
+        let is_open = |area: &AreaState| area.daemons == daemons || area.member().has_joined(to);
+        if let Some(area) = known {
+            if area.info.limit_bytes >= 2 * bytes && is_open(&area) {
+                return Ok(area);
+            }
+            drop(area);
+            // A smaller area ends, and so does one that the peer cannot join after a takeover. The
+            // payloads in it have been taken, or are answers not yet taken.
+            self.forget_pair_area(to);
+        }
+        let limit_bytes = least.max(bytes.saturating_mul(4));
+        let config = AreaConfig::pair(limit_bytes, to);
+        let params = config.to_wire(m3ipc_sys::page_bytes(), self.areas.begins_low());
+        let area = self.join(&AreaRequest::Create(params), AreaMapping::ByNeed, limit)?;
         self.areas.set_pair_area(to, area.info.area);
         Ok(area)
     }
@@ -235,14 +283,15 @@ impl Endpoint {
         is_whole: impl FnOnce(&Self, &TakenMessage) -> bool,
     ) -> Result<Option<TakenMessage>, Fail> {
         let block = match block {
-            Ok(block) if block.len() <= LARGE_MAX_BYTES => block,
-            Ok(block) => {
-                block.refuse();
-                let why = format!("a payload is longer than {LARGE_MAX_BYTES} bytes");
-                return self.refuse_payload(index, arrival, Fail::new(Code::PeerBroke, why));
-            }
+            Ok(block) => block,
             Err(fail) => return self.refuse_payload(index, arrival, fail),
         };
+        let limit = self.payloads.receive_limit();
+        let fits = limit.check(block.len() as u64);
+        if let Err(fail) = fits.and_then(|()| buffer.make_room(block.len())) {
+            block.refuse();
+            return self.refuse_payload(index, arrival, fail);
+        }
         let taken = self.take_now(index, arrival, buffer);
         let mut incoming = match taken {
             Ok(Some(incoming)) => incoming,
@@ -267,6 +316,8 @@ impl Endpoint {
     }
 
     /// Refuses a message whose payload or block cannot be accepted, or leaves it for a later call.
+    /// A refused message is an error of its sender, and a refused answer one of its client too: no
+    /// other answer comes.
     #[cold]
     pub(super) fn refuse_payload(
         &mut self,
@@ -283,20 +334,10 @@ impl Endpoint {
         }
         self.ring_again();
         m3ipc_sys::pause_point("server.payload_refused");
-        let from = self.peers.get(index).address();
         if is_answer(arrival) {
-            return Err(answer_lost(from, fail));
+            return Err(answer_lost(self.peers.get(index).address(), fail));
         }
-        if refusal == SlotRefusal::Retry {
-            return Ok(None);
-        }
-        let why = format!(
-            "a large payload of endpoint {from} is refused, and its sender gets an error too: {}",
-            fail.why()
-        );
-        let fail = Fail::new(Code::NoPayload, why);
-        self.payloads.note_failure(fail.clone());
-        Err(fail)
+        Ok(None)
     }
 
     /// Refuses an answer that could not be accepted within the call. Its request is over, so no

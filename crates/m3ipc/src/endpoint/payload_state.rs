@@ -1,6 +1,7 @@
 //! The state of large payloads of an endpoint, for [`super::payload`].
 
 use super::daemon_limit::DaemonLimit;
+use super::receive_limit::ReceiveLimit;
 use crate::area::AreaState;
 use crate::error::Fail;
 use m3ipc_abi::Address;
@@ -27,6 +28,7 @@ pub(super) struct OpenAnswer {
 /// The state of large payloads of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Payloads {
+    receive_limit: ReceiveLimit,
     /// The limit of the present call, for requests to the daemon.
     limit: DaemonLimit,
     /// Why the payload of the polled message was not accepted, where that ends the receive.
@@ -41,6 +43,16 @@ pub(super) struct Payloads {
 }
 
 impl Payloads {
+    /// The longest payload that the endpoint takes.
+    pub(super) fn receive_limit(&self) -> ReceiveLimit {
+        self.receive_limit
+    }
+
+    /// Changes the longest payload that the endpoint takes.
+    pub(super) fn set_receive_limit(&mut self, limit: ReceiveLimit) {
+        self.receive_limit = limit;
+    }
+
     /// Begins a call with this limit.
     #[inline]
     pub(super) fn begin(&mut self, limit: DaemonLimit) {

@@ -123,6 +123,11 @@ impl Peer {
         self.status.priority()
     }
 
+    /// The longest payload that the peer says it takes, in bytes.
+    pub(super) fn receive_limit(&self) -> usize {
+        self.status.receive_limit()
+    }
+
     /// The thread that, as the peer claims, takes over the priorities of clients; 0 for none.
     pub(super) fn inheriting_thread(&self) -> u32 {
         self.status.thread()

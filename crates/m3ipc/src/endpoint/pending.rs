@@ -312,7 +312,7 @@ impl Endpoint {
                 let taken = self.conversation(index).on_link(|link| link.is_taken(posted))?;
                 Ok(taken.then_some(RequestEnd::TAKEN))
             } else {
-                self.take_answer(index, posted, &mut Buffer::Vec(&mut pending.answer))
+                self.take_answer(index, posted, &mut Buffer::of(&mut pending.answer))
             };
             match polled {
                 Ok(Some(end)) => return self.end_of(pending, end),
@@ -406,7 +406,10 @@ impl Endpoint {
         self.withdraw_payload(pending.to, large);
         pending.refusals += 1;
         if refusal == SlotRefusal::Final || pending.refusals > REFUSALS_MAX {
-            return Err(super::payload::refused(pending.to));
+            return Err(match refusal {
+                SlotRefusal::Final => self.refusal_by(pending.to, pending.beside.len()),
+                SlotRefusal::Retry => super::payload::refused(pending.to),
+            });
         }
         self.advance_request(pending, 0)
     }

@@ -85,9 +85,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`SendError`]; the receiver does not take the message after this. It has not taken it if the
-    /// error is [`SendError::Died`], [`SendError::Stale`] or has the code `NoPayload`. After other
-    /// errors, such as [`SendError::Unbound`], [`SendError::PeerBroke`] and those with the code
-    /// `Unknown`, it may have taken it.
+    /// error is [`SendError::Died`], [`SendError::Stale`], [`SendError::TooLong`] or has the code
+    /// `NoPayload`. After other errors, such as [`SendError::Unbound`], [`SendError::PeerBroke`]
+    /// and those with the code `Unknown`, it may have taken it.
     pub fn poll_send(&mut self, pending: &mut PendingSend) -> Result<bool, SendError> {
         let to = pending.0.to;
         let polled = self.poll_pending(&mut pending.0);
@@ -148,7 +148,7 @@ impl Endpoint {
             None => match pending.claim.set(ClaimState::Ended) {
                 ClaimState::Unposted => Withdrawal::Withdrawn,
                 ClaimState::Settled(Ok(_), _) => Withdrawal::Taken,
-                ClaimState::Settled(Err(fail), _) => Withdrawal::of_failed(fail.code),
+                ClaimState::Settled(Err(fail), _) => Withdrawal::of_failed(fail.delivery()),
                 _ => Withdrawal::Unknown,
             },
         };

@@ -23,8 +23,8 @@ impl Endpoint {
     /// its words 0 and 1 are the code and 1, and its long word 1 is the value.
     ///
     /// Up to [`PULSES_MAX`](crate::PULSES_MAX) pulses of a sender wait for a receiver. The next one
-    /// is an error of its sender, and no queued pulse is lost. As notifications, pulses end with
-    /// their sender: see [`watch`](Self::watch).
+    /// is an error of its sender, and no queued pulse is lost. As notifications, pulses arrive also
+    /// if their sender ends at once.
     ///
     /// On the way to an endpoint of another node, pulses keep their order, and wait on both nodes,
     /// up to [`PULSES_MAX`](crate::PULSES_MAX) on each. They end with the connection of the nodes.

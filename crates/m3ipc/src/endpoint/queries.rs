@@ -11,6 +11,16 @@ use m3ipc_abi::{Address, Code};
 use m3ipc_link::{DaemonMark, WaitCall, WaitMode};
 use m3ipc_wire::{AwaitedEvent, Reply, Request};
 
+/// The environment variable with the key of a reserved name: see [`Endpoint::name_reserve`]. A
+/// program with more rights than its caller reads it too: it gives no rights over the program.
+pub const NAME_KEY: &str = "M3_NAME_KEY";
+
+/// The request for a name, with the key that this process has.
+pub(crate) fn attach_request(name: &str) -> Request {
+    let key = std::env::var(NAME_KEY).ok().and_then(|key| key.parse().ok());
+    Request::NameAttach { name: name.to_owned(), key }
+}
+
 impl Endpoint {
     /// Takes a name that is unique in the VM, of up to
     /// [`NAME_MAX_BYTES`](crate::NAME_MAX_BYTES) bytes. The name ends with the endpoint.
@@ -26,7 +36,38 @@ impl Endpoint {
     /// # Errors
     /// [`NameError::Taken`], [`NameError::TooLong`], and others.
     pub fn name_attach(&mut self, name: &str) -> Result<(), NameError> {
-        self.ask_daemon(&Request::NameAttach(name.to_owned()))?;
+        self.ask_daemon(&attach_request(name))?;
+        Ok(())
+    }
+
+    /// Reserves a name until this endpoint ends: no process takes it but those that have the key
+    /// in the environment variable [`NAME_KEY`](crate::NAME_KEY), and this one. Only the VM's owner
+    /// may. An endpoint that has the name keeps it. Returns the key.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut supervisor, _client) = node.pair();
+    /// let key = supervisor.name_reserve("stock")?;
+    /// let mut service = std::process::Command::new("./stock");
+    /// service.env(m3ipc::NAME_KEY, key.to_string());
+    /// supervisor.name_release("stock")?;
+    /// # Ok::<(), m3ipc::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NameError::Taken`] if another endpoint has reserved the name, and others.
+    pub fn name_reserve(&mut self, name: &str) -> Result<u64, NameError> {
+        let key = super::bind::random_number();
+        self.ask_daemon(&Request::NameReserve { name: name.to_owned(), key: Some(key) })?;
+        Ok(key)
+    }
+
+    /// Ends the reservation of a name. The example is at [`name_reserve`](Self::name_reserve).
+    ///
+    /// # Errors
+    /// As [`name_reserve`](Self::name_reserve).
+    pub fn name_release(&mut self, name: &str) -> Result<(), NameError> {
+        self.ask_daemon(&Request::NameReserve { name: name.to_owned(), key: None })?;
         Ok(())
     }
 

@@ -60,9 +60,7 @@ impl Endpoint {
         for _ in 0..TRIES {
             let before = self.session.control().activity();
             let _ = self.receive_events();
-            if self.inbox.has_from_daemon(source)
-                || !matches!(self.contact_soon(source, 0), Ok(None))
-            {
+            if self.inbox.has_kept(source) || !matches!(self.contact_soon(source, 0), Ok(None)) {
                 return false;
             }
             // Whatever was read meanwhile makes the descriptor readable no more.

@@ -1,10 +1,16 @@
 //! What the inbox has of one peer, and the bound of the peer's stamps.
 
+use super::waiting_arrivals::{PASSES_MAX, Ticket};
+
 /// The marks of a peer in the inbox.
 #[derive(Debug, Default)]
 pub(super) struct QueueMarks {
     has_message: bool,
+    message_ticket: Ticket,
     has_notification: bool,
+    notification_ticket: Ticket,
+    /// Notifications that were taken while pulses waited.
+    passes: u64,
     /// The highest priority of an entry of the present message in the inbox.
     priority: u8,
     /// The time of the last take from this peer: no later message can be older.
@@ -30,10 +36,21 @@ impl QueueMarks {
         self.priority
     }
 
-    /// Notes whether the inbox has a message of this peer.
+    /// Gives the message in the inbox its ticket.
     #[inline]
-    pub(super) fn set_message(&mut self, has_message: bool) {
-        self.has_message = has_message;
+    pub(super) fn set_message_ticket(&mut self, ticket: Ticket) {
+        self.message_ticket = ticket;
+    }
+
+    /// Whether the inbox has a message of this peer, with this ticket.
+    pub(super) fn is_message(&self, ticket: Ticket) -> bool {
+        self.has_message && self.message_ticket == ticket
+    }
+
+    /// Notes that the inbox has no message of this peer.
+    #[inline]
+    pub(super) fn clear_message(&mut self) {
+        self.has_message = false;
     }
 
     /// Whether the inbox has a notification of this peer.
@@ -42,10 +59,31 @@ impl QueueMarks {
         self.has_notification
     }
 
-    /// Notes whether the inbox has a notification of this peer.
+    /// Notes that the inbox has a notification of this peer.
     #[inline]
-    pub(super) fn set_notification(&mut self, has_notification: bool) {
-        self.has_notification = has_notification;
+    pub(super) fn add_notification(&mut self, ticket: Ticket) {
+        (self.has_notification, self.notification_ticket) = (true, ticket);
+    }
+
+    /// Notes that the inbox has no notification of this peer.
+    #[inline]
+    pub(super) fn clear_notification(&mut self) {
+        self.has_notification = false;
+    }
+
+    /// Whether the inbox has a notification of this peer, with this ticket.
+    pub(super) fn is_notification(&self, ticket: Ticket) -> bool {
+        self.has_notification && self.notification_ticket == ticket
+    }
+
+    /// Whether a pulse of this peer, which waits, comes before its notifications.
+    pub(super) fn is_pulse_due(&self) -> bool {
+        self.passes >= PASSES_MAX
+    }
+
+    /// Notes a take from this peer: of a notification that passed pulses, or of anything else.
+    pub(super) fn note_pass(&mut self, passed: bool) {
+        self.passes = if passed { self.passes + 1 } else { 0 };
     }
 
     /// Notes the time of a take from this peer, or of one that failed.

@@ -6,8 +6,9 @@ use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast_payload::Nothing;
 use super::fast_receive::LeftReceive;
-use super::received::{Received, ReceivedKind, Source};
+use super::received::{Received, ReceivedKind, Source, is_empty};
 use super::wait::WaitTarget;
+use super::waiting_arrivals::NextArrival;
 use crate::error::{Fail, ReceiveError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
@@ -147,6 +148,7 @@ impl Endpoint {
         loop {
             self.receive_events()?;
             if let Source::From(address) = source
+                && !self.inbox.has_kept(address)
                 && let Some(index) = self.peers.find(address)
                 && self.peers.get(index).admission().is_dead()
             {
@@ -196,7 +198,12 @@ impl Endpoint {
         received.whole_in(buffer.len())
     }
 
-    pub(super) fn receive_to(
+    /// Receives as [`receive_long`](Self::receive_long); a payload that was cut is no error.
+    ///
+    /// # Errors
+    /// [`ReceiveError`]; nothing was taken.
+    #[doc(hidden)]
+    pub fn receive_to(
         &mut self,
         source: Source,
         buffer: &mut Buffer<'_>,
@@ -256,16 +263,29 @@ impl Endpoint {
         buffer: &mut [u8],
         limit: impl Into<Timeout>,
     ) -> Result<Received, ReceiveError> {
-        let deadline = limit.into().deadline();
+        self.rcvrqst_to(&mut Buffer::Slice(&mut *buffer), limit.into())?.whole_in(buffer.len())
+    }
+
+    /// Receives as [`rcvrqst`](Self::rcvrqst); a payload that was cut is no error.
+    ///
+    /// # Errors
+    /// [`ReceiveError`]; nothing was taken.
+    #[doc(hidden)]
+    pub fn rcvrqst_to(
+        &mut self,
+        buffer: &mut Buffer<'_>,
+        limit: Timeout,
+    ) -> Result<Received, ReceiveError> {
+        let deadline = limit.deadline();
         let received = self.enter(Verb::Rcvrqst).and_then(|()| {
             self.begin_look(deadline);
-            self.receive_any(WaitCall::Rcvrqst, &mut Buffer::Slice(buffer), deadline, |arrival| {
+            self.receive_any(WaitCall::Rcvrqst, buffer, deadline, |arrival| {
                 arrival.state.kind() == MessageKind::Request
             })
         });
         self.leave_receive(is_empty(&received));
         self.trace.done();
-        received.map_err(|fail| ReceiveError::of(fail, ANY))?.whole_in(buffer.len())
+        received.map_err(|fail| ReceiveError::of(fail, ANY))
     }
 
     /// Makes every message pass the queue that orders senders by time, even from a sole sender. For
@@ -341,12 +361,14 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Result<Option<Received>, Fail> {
-        // Events first: the flag is raised before the event is announced.
+        // Events first: the flag is raised before the event is announced. All of them: a link
+        // behind a death may have the notification of a lower slot.
         self.receive_events()?;
+        while self.session.has_events() {
+            self.receive_events()?;
+        }
         self.run_timers();
-        if self.session.page().flags() & FLAG_WOKEN != 0
-            && self.session.page().take_flag(FLAG_WOKEN)
-        {
+        if self.session.page().flags() & FLAG_WOKEN != 0 && self.take_wakeup(wanted) {
             return Err(Code::WokenUp.into());
         }
         // A peer that died during the sleep leaves no mapping here.
@@ -374,7 +396,7 @@ impl Endpoint {
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Option<Result<Option<Received>, Fail>> {
         let ordinary = self.inbox.order().may_pass_queue()
-            && self.inbox.needs_no_order()
+            && self.inbox.is_empty()
             && !self.waiter.pages().any_ready();
         if !ordinary {
             self.inbox.order().note_look_at_queue();
@@ -398,23 +420,30 @@ impl Endpoint {
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Result<Option<Received>, Fail> {
         self.collect();
-        if self.inbox.order().may_repeat()
-            && let Some(message) = self.next_notification(false)
+        let overdue = self.inbox.overdue(&mut self.peers, wanted);
+        let is_overdue = overdue.is_some();
+        let next = overdue.or_else(|| self.inbox.next_notification(&mut self.peers));
+        if let Some(next) = next
+            && let Some(received) = self.take_notified(next)
         {
-            if self.inbox.is_empty() {
-                // It came before nothing, so its repetition is none.
-                self.inbox.order().note_message();
-            }
-            return Ok(Some(message));
+            self.inbox.note_delivery(is_overdue);
+            return Ok(Some(received));
         }
+        let mut overdue_message = match next {
+            Some(NextArrival::Message(index)) => {
+                self.inbox.message_of(&mut self.peers, index, wanted)
+            }
+            _ => None,
+        };
         let mut lost_takes = 0;
         while lost_takes < LOST_TAKES_MAX
-            && let Some((index, arrival)) = self.inbox.next_message(&mut self.peers, wanted)
+            && let Some((index, arrival)) =
+                overdue_message.take().or_else(|| self.inbox.next_message(&mut self.peers, wanted))
         {
             m3ipc_sys::pause_point("server.before_take");
             if let Ok(Some(incoming)) = self.take(index, arrival, buffer) {
                 m3ipc_sys::pause_point("server.taken");
-                self.inbox.order().note_message();
+                self.inbox.note_delivery(is_overdue);
                 let statuses = self.waiter.pages().statuses();
                 self.inbox.record_sender(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
@@ -428,12 +457,19 @@ impl Endpoint {
                 return Ok(None);
             }
         }
-        if self.inbox.order().may_repeat() {
-            return Ok(None);
+        Ok(None)
+    }
+
+    /// Takes a remembered wakeup, unless it is the turn of an arrival that waits too long.
+    #[cold]
+    fn take_wakeup(&mut self, wanted: impl Fn(&Arrival) -> bool + Copy) -> bool {
+        self.collect();
+        let is_taken = self.inbox.overdue(&mut self.peers, wanted).is_none()
+            && self.session.page().take_flag(FLAG_WOKEN);
+        if is_taken {
+            self.inbox.note_delivery(false);
         }
-        // No message waited, so notifications go on, those of other peers first.
-        self.inbox.order().note_no_message();
-        Ok(self.next_notification(true))
+        is_taken
     }
 
     /// Polls the links that may have arrivals.
@@ -446,6 +482,7 @@ impl Endpoint {
         if self.inbox.order().begin_full_poll() {
             self.inbox.poll_all(&mut self.peers);
         }
+        self.inbox.settle(&mut self.peers);
     }
 
     fn receive_one(
@@ -459,7 +496,7 @@ impl Endpoint {
             Code::DstDied | Code::Migrate => Code::SrcDied.into(),
             _ => fail,
         };
-        if let Some(message) = self.take_daemon_notification(source) {
+        if let Some(message) = self.take_kept(source) {
             return Ok(message);
         }
         if source == SYSTEM
@@ -476,7 +513,7 @@ impl Endpoint {
                     let found = self.poll_settled(|endpoint| {
                         endpoint.receive_events()?;
                         let is_there = endpoint.peers.find(source).is_some()
-                            || endpoint.inbox.has_from_daemon(source);
+                            || endpoint.inbox.has_kept(source);
                         Ok(is_there.then_some(()))
                     });
                     return match found? {
@@ -537,7 +574,7 @@ impl Endpoint {
             }
         }
         self.receive_events()?;
-        if let Some(message) = self.take_daemon_notification(address) {
+        if let Some(message) = self.take_kept(address) {
             return Ok(Some(message));
         }
         if address == SYSTEM
@@ -559,9 +596,4 @@ impl Endpoint {
             died: None,
         }
     }
-}
-
-/// Whether a receive found nothing, so that it has looked for everything.
-fn is_empty(received: &Result<Received, Fail>) -> bool {
-    received.as_ref().is_err_and(|fail| fail.code == Code::Again)
 }

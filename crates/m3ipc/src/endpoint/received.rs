@@ -1,7 +1,7 @@
 //! A received message and the choice of its source.
 
-use crate::error::ReceiveError;
-use m3ipc_abi::{ANY, Address, HARDWARE, Message, SYSTEM};
+use crate::error::{Fail, ReceiveError};
+use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
 use m3ipc_link::MessageKind;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -88,8 +88,12 @@ pub struct Received {
 impl Received {
     /// The notification of a source. Only HARDWARE and SYSTEM have an argument.
     pub(super) fn of_notification(source: Address, bits: u64) -> Self {
-        let has_argument = source == HARDWARE || source == SYSTEM;
-        Self::notification(source, if has_argument { bits } else { 0 })
+        Self::notification(source, Self::argument_of(source, bits))
+    }
+
+    /// The argument of a notification with these bits.
+    pub(super) fn argument_of(source: Address, bits: u64) -> u64 {
+        if source == HARDWARE || source == SYSTEM { bits } else { 0 }
     }
 
     /// A notification, with the time of day.
@@ -113,4 +117,9 @@ impl Received {
         }
         Ok(self)
     }
+}
+
+/// Whether a receive found nothing, so that it has looked for everything.
+pub(super) fn is_empty(received: &Result<Received, Fail>) -> bool {
+    received.as_ref().is_err_and(|fail| fail.code == Code::Again)
 }

@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
+use super::delivered::Delivered;
 use super::fast_payload::{InLink, Nothing};
 use super::outgoing::Outgoing;
 use super::peer::UNASKED;
@@ -33,12 +34,12 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ReplyError::NotWaiting`] if the endpoint does not wait, and others.
+    /// [`ReplyError`]. A client that does not wait any more is none: see [`Delivered`].
     #[inline]
-    pub fn reply(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
+    pub fn reply(&mut self, to: Address, message: &Message) -> Result<Delivered, ReplyError> {
         let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let replied = if self.reply_fast(to, message, Nothing) {
-            Ok(())
+            Ok(Delivered::Yes)
         } else {
             self.reply_short(to, message)
         };
@@ -47,8 +48,13 @@ impl Endpoint {
     }
 
     #[cold]
-    pub(super) fn reply_short(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
-        self.reply_outgoing(to, Outgoing::short(message)).map_err(|fail| ReplyError::of(fail, to))
+    pub(super) fn reply_short(
+        &mut self,
+        to: Address,
+        message: &Message,
+    ) -> Result<Delivered, ReplyError> {
+        let replied = self.reply_outgoing(to, Outgoing::short(message));
+        self.end_reply(replied, to)
     }
 
     /// Answers with a payload beside the message; see [`send_long`](Self::send_long).
@@ -74,16 +80,17 @@ impl Endpoint {
         to: Address,
         message: &Message,
         long: &[u8],
-    ) -> Result<(), ReplyError> {
+    ) -> Result<Delivered, ReplyError> {
         let Some(outgoing) = Outgoing::new(message, long) else {
             return Err(ReplyError::too_long(long.len()));
         };
         let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let beside = InLink::new(long);
         let replied = if beside.is_some_and(|beside| self.reply_fast(to, message, beside)) {
-            Ok(())
+            Ok(Delivered::Yes)
         } else {
-            self.reply_outgoing(to, outgoing).map_err(|fail| ReplyError::of(fail, to))
+            let replied = self.reply_outgoing(to, outgoing);
+            self.end_reply(replied, to)
         };
         span.end(&replied);
         replied

@@ -1,6 +1,7 @@
 //! `reply_receive`: the two calls of a server's loop in one.
 //!
 //! The answer goes first. If it fails, nothing is received: the next request stays with its sender.
+//! A client that does not wait any more is no failure.
 
 use super::Endpoint;
 use super::buffer::Buffer;
@@ -24,16 +25,13 @@ impl Endpoint {
     /// #     client.sendrec(to, &m3ipc::Message::new(1)).unwrap();
     /// #     client.send(to, &m3ipc::Message::new(99)).unwrap();
     /// # });
-    /// use m3ipc::{Message, ReplyReceiveError, Source};
+    /// use m3ipc::{Message, Source};
     ///
     /// let mut request = server.receive(Source::Any)?;
     /// while request.m_type != 99 {
     ///     let answer = Message::new(request.m_type + 1);
-    ///     request = match server.reply_receive(request.source, &answer) {
-    ///         // The client is gone; others are there.
-    ///         Err(ReplyReceiveError::Reply(_)) => server.receive(Source::Any)?,
-    ///         other => other?,
-    ///     };
+    ///     // A client that is gone ends nothing.
+    ///     request = server.reply_receive(request.source, &answer)?;
     /// }
     /// # thread.join().unwrap();
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,7 +39,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ReplyReceiveError::Reply`] if the answer was not given: nothing was received.
-    /// [`ReplyReceiveError::Receive`] if the answer was given, and no message was received.
+    /// [`ReplyReceiveError::Receive`] if no message was received after the answer. An answer to a
+    /// client that does not wait any more is not given, without an error: see
+    /// [`Delivered`](crate::Delivered).
     #[inline]
     pub fn reply_receive(
         &mut self,
@@ -118,16 +118,12 @@ impl Endpoint {
     /// #     client.send_bytes(to, 99, b"", None).unwrap();
     /// #     answer.1
     /// # });
-    /// use m3ipc::{ReplyReceiveError, Source};
+    /// use m3ipc::Source;
     ///
     /// let (mut request, mut bytes) = server.receive_bytes(Source::Any, None)?;
     /// while request.message.m_type != 99 {
     ///     let (client, answer) = (request.message.source, bytes.to_ascii_uppercase());
-    ///     (request, bytes) = match server.reply_receive_bytes(client, 0, &answer, None) {
-    ///         // The client is gone; others are there.
-    ///         Err(ReplyReceiveError::Reply(_)) => server.receive_bytes(Source::Any, None)?,
-    ///         other => other?,
-    ///     };
+    ///     (request, bytes) = server.reply_receive_bytes(client, 0, &answer, None)?;
     /// }
     /// # assert_eq!(thread.join().unwrap(), b"LOUDER");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -181,7 +177,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(Received, Vec<u8>), ReplyReceiveError> {
         let mut bytes = Vec::new();
-        let mut buffer = Buffer::Vec(&mut bytes);
+        let mut buffer = Buffer::of(&mut bytes);
         let received = self.reply_receive_to(to, (answer, long), &mut buffer, limit.into())?;
         bytes.truncate(received.bytes);
         Ok((received, bytes))
@@ -233,6 +229,10 @@ impl Endpoint {
         received.whole_in(buffer.len()).map_err(ReplyReceiveError::Receive)
     }
 
+    /// As [`reply_receive_long`](Self::reply_receive_long); a payload that was cut is no error.
+    ///
+    /// # Errors
+    /// [`ReplyReceiveError`]; nothing was taken.
     fn reply_receive_to(
         &mut self,
         to: Address,

@@ -7,8 +7,7 @@ use m3ipc_link::ControlPage;
 use m3ipc_sys::{DoorbellReceiver, LivenessLock, ParentOnlyFd};
 use m3ipc_wire::{Reply, Request};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
@@ -61,13 +60,13 @@ pub(super) struct Returning {
     /// The thread stays until this drops.
     stay: Sender<()>,
     /// Readable as soon as the thread has attached or failed.
-    done: UnixStream,
+    done: OwnedFd,
     _not_for_children: ParentOnlyFd,
 }
 
 impl Returning {
     pub(super) fn begin(attachment: Attachment, pause: Duration) -> io::Result<Self> {
-        let (done, thread_end) = UnixStream::pair()?;
+        let (done, thread_end) = m3ipc_sys::stream_pair()?;
         let (send, attached) = channel();
         let (stay, until_end) = channel();
         let not_for_children = [ParentOnlyFd::new(&done), ParentOnlyFd::new(&thread_end)];

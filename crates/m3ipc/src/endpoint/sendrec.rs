@@ -9,11 +9,13 @@ use super::fast_payload::{InLink, Nothing};
 use super::outgoing::Outgoing;
 use super::payload::{refused, treatment};
 use super::request_end::RequestEnd;
+use super::settle::failure_of;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendRecError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, Verb};
+use m3ipc_link::ends::{Cause, Fate};
 use m3ipc_link::{
     AnswerOutcome, Arrival, Cancelled, Counter, MessageKind, SlotState, TakenMessage, WaitCall,
 };
@@ -214,7 +216,12 @@ impl Endpoint {
         SendRecError::too_small(answer, needed_bytes, buffer_bytes, is_request)
     }
 
-    pub(super) fn request(
+    /// Calls as [`sendrec_long`](Self::sendrec_long); a payload that was cut is no error.
+    ///
+    /// # Errors
+    /// [`SendRecError`]; no answer was taken.
+    #[doc(hidden)]
+    pub fn request(
         &mut self,
         to: Address,
         message: &Message,
@@ -461,7 +468,7 @@ impl Endpoint {
         fail: Fail,
     ) -> Result<RequestEnd, Fail> {
         if self.take_message_back(index, posted)? {
-            return Err(fail);
+            return Err(self.failure(index, Fate::NotTaken, fail));
         }
         let by_proxy = self.conversation(index).on_link(|link| match link.cancel(posted)? {
             Cancelled::Unanswered => link.proxy_code().map(Some),
@@ -474,17 +481,15 @@ impl Endpoint {
             Err(late) => {
                 self.refuse_answer(index, posted);
                 // The answer came too late to be accepted within the call.
-                return Err(if treatment(&late).is_none() { fail } else { late });
+                let stopped = if treatment(&late).is_none() { fail } else { late };
+                return Err(stopped.after_take());
             }
         }
-        let is_lost = self.peers.get(index).admission().is_lost();
-        match fail.code {
+        Err(match by_proxy {
             // The proxy has said why no answer comes.
-            _ if by_proxy.is_some() => Err(by_proxy.map_or(fail, Fail::from)),
-            Code::DstDied | Code::Migrate => Err(Code::SrcDied.into()),
-            Code::NotConn if is_lost => Err(Code::AnswerLost.into()),
-            _ => Err(fail),
-        }
+            Some(code) => failure_of(Fate::Taken, Cause::ByProxy(code), code.into()),
+            None => self.failure(index, Fate::Taken, fail),
+        })
     }
 
     #[inline]

@@ -1,4 +1,5 @@
-//! The end of pending requests: given up, dropped, or settled while their link goes.
+//! The ends of messages: of calls that stop, and of pending requests that are given up, dropped, or
+//! settled while their link goes. [`m3ipc_link::ends`] has the table.
 
 use super::Endpoint;
 use super::buffer::Buffer;
@@ -8,23 +9,23 @@ use super::request_end::RequestEnd;
 use crate::error::Fail;
 use crate::octets::Octets;
 use m3ipc_abi::{Address, Code, Message};
+use m3ipc_link::ends::{Awaited, Cause, End, Fate, end as end_of};
 use m3ipc_link::{Cancelled, RuleBroken, SlotState};
 use std::sync::Arc;
 
-/// Why the link of a pending request goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LinkLoss {
-    /// The server died.
-    Died,
-    /// The node of the server cannot be reached any more.
-    Lost,
-    /// The server moves to another node.
-    Moved,
-    /// Another link replaced it, and the server may never have got it.
-    Replaced,
-}
-
 impl Endpoint {
+    /// The failure of a call to this peer, whose message had this fate when the call stopped.
+    pub(super) fn failure(&self, index: u32, fate: Fate, stopped: Fail) -> Fail {
+        let is_lost = || self.peers.get(index).admission().is_lost();
+        let cause = match stopped.code {
+            Code::DstDied => Cause::Died,
+            Code::Migrate => Cause::Moved,
+            Code::NotConn if is_lost() => Cause::Lost,
+            code => Cause::Call(code),
+        };
+        failure_of(fate, cause, stopped)
+    }
+
     /// Ends the claim of a request that is over. Cancels what is still posted.
     pub(super) fn end_claim(&mut self, to: Address, claim: &Arc<Claim>) {
         // After the end of this endpoint the claim stays, for `Claim::end_unbound`.
@@ -97,7 +98,7 @@ impl Endpoint {
     /// Settles the pending request on a link that goes. Looks for the answer a last time: the peer
     /// may have posted it just before its death.
     #[cold]
-    pub(super) fn settle_request(&mut self, index: u32, loss: LinkLoss) {
+    pub(super) fn settle_request(&mut self, index: u32, cause: Cause) {
         let to = self.peers.get(index).address();
         let Some(claim) =
             self.claims.of(to).filter(|_| self.peers.get(index).admission().pending().is_some())
@@ -116,9 +117,7 @@ impl Endpoint {
         let cancelled = request.canceller.cancel();
         let was_taken = matches!(cancelled, Ok(Cancelled::Taken | Cancelled::Unanswered));
         let by_proxy = self.code_of_proxy(index, request.posted, cancelled);
-        if request.is_send {
-            end = Ok(was_taken.then_some(RequestEnd::TAKEN));
-        } else if end == Ok(None) && was_taken {
+        if !request.is_send && end == Ok(None) && was_taken {
             end = self.take_last_answer(index, request.posted, &mut bytes);
         }
         self.peers.get_mut(index).admission_mut().set_pending(None);
@@ -127,33 +126,28 @@ impl Endpoint {
         {
             self.free_payload(large);
         }
-        let fail = match (end, cancelled, loss) {
-            (Ok(Some(end)), ..) => {
+        let awaited = if request.is_send { Awaited::Take } else { Awaited::Answer };
+        let failed = match (end, cancelled) {
+            (Ok(Some(end)), _) => {
                 return claim.settle(ClaimState::Settled(Ok(end), Octets(bytes)));
             }
-            (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Replaced) => {
-                return claim.settle(ClaimState::Unposted);
-            }
-            (Err(fail), ..) => fail,
-            (Ok(None), Err(broken), _) => broken.into(),
-            (Ok(None), ..) if by_proxy.is_some() => by_proxy.unwrap_or(Code::Unknown).into(),
-            (Ok(None), Ok(Cancelled::Unknown), _) => Code::Unknown.into(),
-            (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Lost) => Code::NotConn.into(),
-            (Ok(None), Ok(Cancelled::Taken | Cancelled::Unanswered), LinkLoss::Lost) => {
-                Code::AnswerLost.into()
-            }
-            (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Died) => Code::DstDied.into(),
-            (Ok(None), Ok(Cancelled::Withdrawn), LinkLoss::Moved) => Code::Migrate.into(),
-            (
-                Ok(None),
-                Ok(Cancelled::Taken | Cancelled::Unanswered),
-                LinkLoss::Died | LinkLoss::Moved,
-            ) => Code::SrcDied.into(),
-            (Ok(None), Ok(Cancelled::Taken | Cancelled::Unanswered), LinkLoss::Replaced) => {
-                Code::Unknown.into()
+            (Err(fail), _) => self.failure(index, Fate::Taken, fail),
+            (Ok(None), Err(broken)) => broken.into(),
+            (Ok(None), Ok(cancelled)) => {
+                let fate = Fate::from(cancelled);
+                let goes_again = (fate, cause) == (Fate::NotTaken, Cause::Replaced);
+                let by_proxy = by_proxy.filter(|_| !goes_again);
+                match end_of(awaited, fate, by_proxy.map_or(cause, Cause::ByProxy)) {
+                    End::Taken => {
+                        let taken = Ok(RequestEnd::TAKEN);
+                        return claim.settle(ClaimState::Settled(taken, Octets(bytes)));
+                    }
+                    End::Again => return claim.settle(ClaimState::Unposted),
+                    End::Failed(code, delivery) => Fail::from(code).ended(code, delivery),
+                }
             }
         };
-        claim.settle(ClaimState::Settled(Err(fail), Octets(bytes)));
+        claim.settle(ClaimState::Settled(Err(failed), Octets(bytes)));
     }
 
     /// The code with which a proxy ended a message, after its cancellation.
@@ -166,7 +160,9 @@ impl Endpoint {
         let link = self.peers.get(index).link();
         match cancelled {
             Ok(Cancelled::Unanswered) => link.proxy_code().ok(),
-            Ok(Cancelled::Withdrawn) => link.ended_by_proxy(posted).ok().flatten(),
+            Ok(Cancelled::Withdrawn) => {
+                link.ended_by_proxy(posted).ok().flatten().map(|(_fate, code)| code)
+            }
             Ok(Cancelled::Taken | Cancelled::Unknown) | Err(_) => None,
         }
     }
@@ -177,10 +173,19 @@ impl Endpoint {
         posted: SlotState,
         bytes: &mut Vec<u8>,
     ) -> Result<Option<RequestEnd>, Fail> {
-        match self.take_answer(index, posted, &mut Buffer::Vec(bytes)) {
+        match self.take_answer(index, posted, &mut Buffer::of(bytes)) {
             // The answer could not be accepted in time, and there is no later time.
             Err(fail) if treatment(&fail).is_none() => Ok(None),
             other => other,
         }
+    }
+}
+
+/// The failure of a request that a call has stopped to wait for, or that a proxy has ended.
+pub(super) fn failure_of(fate: Fate, cause: Cause, stopped: Fail) -> Fail {
+    match end_of(Awaited::Answer, fate, cause) {
+        End::Failed(code, delivery) => stopped.ended(code, delivery),
+        // Those of sends and of replaced links.
+        End::Taken | End::Again => stopped,
     }
 }

@@ -6,6 +6,7 @@
 use super::Endpoint;
 use super::claims::ClaimState;
 use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
+use super::kept_notifications::{Kept, KeptNotification};
 use super::outgoing::{Beside, Outgoing};
 use super::pending::PendingRequest;
 use super::pending_send::PendingSend;
@@ -18,7 +19,9 @@ use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
 use m3ipc_area::ClaimedBlockName;
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{AnswerOutcome, Arrival, Cancelled, Held, MessageFate, MessageKind, SlotState};
+use m3ipc_link::{
+    AnswerOutcome, Arrival, Cancelled, Held, MessageFate, MessageKind, PULSES_MAX, SlotState,
+};
 use m3ipc_wire::{NodesRequest, Request};
 use std::collections::BTreeMap;
 
@@ -174,7 +177,7 @@ impl Endpoint {
             indexes.extend(self.peers.indexes());
             held.by_sender.retain(|sender, _| self.peers.find(Address(*sender)).is_some());
         }
-        let mut found = Vec::new();
+        let mut found = self.left_by_ended();
         (held.copied_bytes, held.has_left_any) = (0, false);
         for index in indexes {
             self.look_at_link(index, held, look, &mut found);
@@ -246,8 +249,39 @@ impl Endpoint {
         self.hold(index, from, arrival, held)
     }
 
+    /// What local endpoints left that have ended.
+    fn left_by_ended(&mut self) -> Vec<Found> {
+        let mut found = Vec::new();
+        while let Some((from, kept)) = self.inbox.take_left() {
+            match kept {
+                Kept::Notification(KeptNotification { bits, .. }) => {
+                    found.push(Found::Notified { from, bits });
+                }
+                Kept::Pulse(pulse, _) => match found.last_mut() {
+                    Some(Found::Pulses { from: latest, pulses })
+                        if *latest == from && pulses.len() < PULSES_MAX =>
+                    {
+                        pulses.push(pulse);
+                    }
+                    _ => found.push(Found::Pulses { from, pulses: vec![pulse] }),
+                },
+            }
+        }
+        found
+    }
+
+    /// The last notification of a local endpoint that has ended, if the proxy has not seen it.
+    pub(crate) fn last_notified_by(&mut self, from: Address) -> Option<u64> {
+        // Its link may be as new as its end.
+        while self.session.has_events() && self.receive_events().is_ok() {}
+        self.notified_by(from)
+    }
+
     /// The notification of a local endpoint that the proxy has not seen.
     pub(crate) fn notified_by(&mut self, from: Address) -> Option<u64> {
+        if let Some(Kept::Notification(left)) = self.inbox.take_left_of(from) {
+            return Some(left.bits);
+        }
         let peer = self.peers.get(self.peers.find(from)?);
         if peer.admission().is_closed() || !peer.has_notification() {
             return None;

@@ -71,8 +71,8 @@ impl Endpoint {
                 return None;
             }
         };
-        let bytes = block.to_vec();
-        if bytes.len() != block.len() {
+        let mut bytes = Vec::new();
+        if Buffer::of(&mut bytes).copy_block(&block) != block.len() {
             block.refuse();
             self.conversation(index).refuse(arrival, SlotRefusal::Final);
             self.ring_again();
@@ -157,6 +157,19 @@ impl Endpoint {
             let limit = DaemonLimit::of(Timeout::NoWait.deadline());
             drop(self.accept_block(from, name, limit));
         }
+    }
+
+    /// Bytes of the blocks that this endpoint has made for others and that are not free again.
+    #[cold]
+    pub(crate) fn bytes_out(&mut self) -> u64 {
+        // A block is free after two sweeps.
+        self.sweep_areas();
+        self.sweep_areas();
+        let in_use = self.areas.all().map(|area| {
+            let (free, total) = area.member().free_and_total_bytes();
+            total.saturating_sub(free)
+        });
+        in_use.sum()
     }
 
     /// Copies the block of an answer that was taken just now, and frees the block.

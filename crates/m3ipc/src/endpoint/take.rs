@@ -2,9 +2,9 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
-use super::inbox::NextNotification;
 use super::received::{Received, ReceivedKind};
 use super::stamps::Moment;
+use super::waiting_arrivals::NextArrival;
 use crate::error::Fail;
 use m3ipc_abi::Address;
 use m3ipc_link::waiting::EndsWait;
@@ -83,13 +83,20 @@ impl Endpoint {
         Ok(taken)
     }
 
-    /// Takes the next notification. `in_turn`: those of other peers than the last ones first.
-    pub(super) fn next_notification(&mut self, in_turn: bool) -> Option<Received> {
-        match self.inbox.next_notification(&mut self.peers, in_turn)? {
-            NextNotification::ViaDaemon(source) => self.take_daemon_notification(source),
-            NextNotification::Death => self.inbox.take_death(),
-            NextNotification::Timer => self.take_timer(),
-            NextNotification::OnLink(index) => self.take_notification(index),
+    /// Takes a notification, a pulse or the report of a death. Of the dead, the report comes last.
+    pub(super) fn take_notified(&mut self, what: NextArrival) -> Option<Received> {
+        match what {
+            NextArrival::Kept(source) => self.take_kept(source),
+            NextArrival::Death => match self.inbox.left_by_dead() {
+                Some(source) => self.take_kept(source),
+                None => self.inbox.take_death(),
+            },
+            NextArrival::Timer => self.take_timer(),
+            NextArrival::Notification(index) => {
+                self.inbox.unmark_notification(&mut self.peers, index);
+                self.take_notification(index)
+            }
+            NextArrival::Message(_) => None,
         }
     }
 
@@ -100,11 +107,15 @@ impl Endpoint {
         let peer = self.peers.get_mut(index);
         let identity = peer.identity();
         let source = identity.address;
-        let bits = if self.inbox.has_waited() {
+        let has_pulse = peer.link().has_pulse();
+        let bits = if has_pulse && peer.marks().is_pulse_due() {
+            None
+        } else if self.inbox.has_waited() {
             peer.link().take_first_notification()
         } else {
             peer.link().take_notifications()
         };
+        peer.marks().note_pass(has_pulse && bits.is_some());
         let received = match bits {
             Some(bits) => {
                 self.inbox.note_taken(identity, ReceivedKind::Notification);
@@ -117,15 +128,15 @@ impl Endpoint {
         self.session.page().count(Counter::Received);
         let statuses = self.waiter.pages().statuses();
         self.inbox.record_sender(&mut self.peers, index, statuses);
-        if self.inbox.has_waited() || self.peers.get(index).link().has_pulse() {
+        if self.peers.get(index).has_notification() {
             // Later notifications and pulses wait for the next receive.
             self.inbox.poll_link(&mut self.peers, index);
         }
         Some(received)
     }
 
-    /// Takes the notification of a source that came through the daemon, if there is one.
-    pub(super) fn take_daemon_notification(&mut self, source: Address) -> Option<Received> {
-        self.inbox.take_from_daemon(source, self.session.slept_since_ns())
+    /// Takes a notification of a source that lies on no link, if there is one.
+    pub(super) fn take_kept(&mut self, source: Address) -> Option<Received> {
+        self.inbox.take_kept(source, self.session.slept_since_ns())
     }
 }

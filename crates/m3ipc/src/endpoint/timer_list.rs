@@ -4,6 +4,7 @@
 //! timer count: none is lost, and none takes room.
 
 use super::received::Pulse;
+use super::waiting_arrivals::Ticket;
 
 /// The limit of timers of one endpoint.
 pub(super) const TIMERS_MAX: usize = 64;
@@ -29,6 +30,7 @@ struct Timer {
     ends: u32,
     /// The first of them.
     since_ns: u64,
+    ticket: Ticket,
 }
 
 impl TimerList {
@@ -38,7 +40,7 @@ impl TimerList {
             return None;
         }
         let id = self.next_id();
-        self.timers.push(Timer { id, pulse, ends_ns, period_ns, ends: 0, since_ns: 0 });
+        self.timers.push(Timer { id, pulse, ends_ns, period_ns, ends: 0, since_ns: 0, ticket: 0 });
         Some(id)
     }
 
@@ -76,11 +78,16 @@ impl TimerList {
         self.timers.iter().map(|timer| timer.ends_ns).min().unwrap_or(u64::MAX)
     }
 
-    /// Counts the ends up to now.
-    pub(super) fn run(&mut self, now_ns: u64) {
+    /// Whether the timer of this ticket has a pulse to deliver.
+    pub(super) fn has_ticket(&self, ticket: Ticket) -> bool {
+        self.timers.iter().any(|timer| timer.ends != 0 && timer.ticket == ticket)
+    }
+
+    /// Counts the ends up to now. A timer that has a pulse to deliver from now on gets a ticket.
+    pub(super) fn run(&mut self, now_ns: u64, mut ticket: impl FnMut() -> Ticket) {
         for timer in self.timers.iter_mut().filter(|timer| timer.ends_ns <= now_ns) {
             if timer.ends == 0 {
-                timer.since_ns = timer.ends_ns;
+                (timer.since_ns, timer.ticket) = (timer.ends_ns, ticket());
                 self.due += 1;
             }
             let ends = match timer.period_ns {
@@ -122,7 +129,7 @@ mod tests {
         timers.add(pulse(1), 30, 0);
         timers.add(pulse(2), 10, 0);
         assert_eq!((timers.next_end_ns(), timers.is_armed(), timers.has_due()), (10, true, false));
-        timers.run(40);
+        timers.run(40, || 1);
         assert!(timers.has_due());
         assert_eq!(timers.take(), Some((pulse(2), 1)));
         assert_eq!(timers.take(), Some((pulse(1), 1)));
@@ -133,13 +140,13 @@ mod tests {
     fn a_periodic_timer_counts_the_ends_that_nobody_took() {
         let mut timers = TimerList::default();
         let id = timers.add(pulse(3), 10, 5).unwrap();
-        timers.run(9);
+        timers.run(9, || 1);
         assert_eq!(timers.take(), None);
-        timers.run(10);
-        timers.run(27);
+        timers.run(10, || 1);
+        timers.run(27, || 1);
         assert_eq!(timers.take(), Some((pulse(3), 4)), "at 10, 15, 20 and 25");
         assert_eq!(timers.next_end_ns(), 30);
-        timers.run(30);
+        timers.run(30, || 1);
         assert!(timers.remove(id) && !timers.remove(id));
         assert_eq!(
             (timers.take(), timers.has_due(), timers.next_end_ns()),
@@ -151,7 +158,7 @@ mod tests {
     fn no_time_and_no_number_of_timers_is_too_large() {
         let mut timers = TimerList::default();
         timers.add(pulse(4), 0, 1);
-        timers.run(u64::MAX);
+        timers.run(u64::MAX, || 1);
         assert_eq!(timers.take(), Some((pulse(4), u32::MAX)));
         while timers.add(pulse(5), u64::MAX, 0).is_some() {}
         assert_eq!(timers.timers.len(), TIMERS_MAX);

@@ -84,7 +84,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn run_timers(&mut self) {
         if self.inbox.timers().is_armed() {
-            self.inbox.timers_mut().run(m3ipc_sys::monotonic_ns());
+            self.inbox.run_timers(m3ipc_sys::monotonic_ns());
         }
     }
 

@@ -1,5 +1,6 @@
 //! The list of watched endpoints, and the reports of their deaths.
 
+use super::waiting_arrivals::Ticket;
 use m3ipc_abi::Address;
 use std::collections::{HashSet, VecDeque};
 
@@ -10,7 +11,7 @@ pub(super) struct WatchList {
     all: bool,
     peers: HashSet<i32>,
     /// Watched endpoints that died, in the order of their deaths.
-    deaths: VecDeque<Address>,
+    deaths: VecDeque<(Address, Ticket)>,
 }
 
 impl WatchList {
@@ -31,9 +32,14 @@ impl WatchList {
 
     /// Queues the report of a death, if the endpoint is watched. The next daemon may repeat the
     /// report of a death: `was_living` tells whether a link with the endpoint was alive.
-    pub(super) fn note_death(&mut self, peer: Address, was_living: bool) {
+    pub(super) fn note_death(
+        &mut self,
+        peer: Address,
+        was_living: bool,
+        ticket: impl FnOnce() -> Ticket,
+    ) {
         if self.peers.remove(&peer.0) || self.all && was_living {
-            self.deaths.push_back(peer);
+            self.deaths.push_back((peer, ticket()));
         }
     }
 
@@ -43,8 +49,18 @@ impl WatchList {
         !self.deaths.is_empty()
     }
 
+    /// Whether the report of this ticket waits. Reports leave in the order of their tickets.
+    pub(super) fn has_ticket(&self, ticket: Ticket) -> bool {
+        self.deaths.front().is_some_and(|(_, first)| *first <= ticket)
+    }
+
     /// The next endpoint whose death is reported.
+    pub(super) fn first_death(&self) -> Option<Address> {
+        self.deaths.front().map(|(peer, _)| *peer)
+    }
+
+    /// Takes the next report.
     pub(super) fn next_death(&mut self) -> Option<Address> {
-        self.deaths.pop_front()
+        self.deaths.pop_front().map(|(peer, _)| peer)
     }
 }

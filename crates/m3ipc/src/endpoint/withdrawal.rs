@@ -1,6 +1,6 @@
 //! What became of a message that was given up.
 
-use m3ipc_abi::Code;
+use m3ipc_link::ends::Delivery;
 
 /// What became of a message that was given up: the result of [`Endpoint::withdraw`].
 ///
@@ -25,10 +25,11 @@ impl Withdrawal {
     }
 
     /// The end of a message that failed while its link went.
-    pub(super) fn of_failed(code: Code) -> Self {
-        match code {
-            Code::Unknown | Code::PeerBroke => Self::Unknown,
-            _ => Self::Withdrawn,
+    pub(super) fn of_failed(delivery: Delivery) -> Self {
+        match delivery {
+            Delivery::NotTaken => Self::Withdrawn,
+            Delivery::Taken => Self::Taken,
+            Delivery::Unknown => Self::Unknown,
         }
     }
 }

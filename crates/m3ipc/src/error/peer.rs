@@ -1,16 +1,22 @@
 //! Errors of operations with a peer. Each cause names the peer.
 
 use super::Fail;
-use super::text::{cause_doc, cause_text, lost_text, readable};
+use super::fail::too_long_text;
+use super::text::{cause_doc, cause_text, lost_text, readable, unbound_text};
 use core::fmt;
 use m3ipc_abi::{Address, Code, LARGE_MAX_BYTES, Message};
+use m3ipc_link::ends::Delivery;
 
-/// Declares the error enums: `variant = code` rows, whose texts come from [`super::text`].
+/// Declares the error enums: `variant = code` rows, whose texts come from [`super::text`]. The rows
+/// of `lost` have the sentence that says why. Those of `after` stand for a code of a message that
+/// was taken.
 macro_rules! peer_errors {
     ($(
         $(#[$doc:meta])*
         $name:ident $(, long $long:ident)? $(, buffer $buffer:ident)? {
             $($case:ident = $code:ident,)*
+            $(@lost { $($lost:ident = $lost_code:ident,)* })?
+            $(@after { $($after:ident = $after_code:ident,)* })?
         }
     )*) => {$(
         $(#[$doc])*
@@ -18,12 +24,25 @@ macro_rules! peer_errors {
         #[non_exhaustive]
         pub enum $name {
             $(#[doc = cause_doc!($case)] $case(Address),)*
+            $($(
+                #[doc = cause_doc!($lost)]
+                $lost {
+                    /// The peer.
+                    peer: Address,
+                    /// What happened, why, and what to do next.
+                    why: String,
+                },
+            )*)?
+            $($(#[doc = cause_doc!($after)] $after(Address),)*)?
             $(
-                /// The payload is longer than a message can be.
+                /// The payload is longer than its receiver takes, or than a message can be.
                 $long {
                     /// Length of the payload in bytes.
                     bytes: usize,
-                    /// The limit in bytes.
+                    /// The limit in bytes: the [receive limit] of the receiver, or
+                    /// [`LARGE_MAX_BYTES`].
+                    ///
+                    /// [receive limit]: crate::Endpoint::set_receive_limit
                     max_bytes: usize,
                 },
             )?
@@ -74,6 +93,8 @@ macro_rules! peer_errors {
             pub fn code(&self) -> Code {
                 match self {
                     $(Self::$case(_) => Code::$code,)*
+                    $($(Self::$lost { .. } => Code::$lost_code,)*)?
+                    $($(Self::$after(_) => Code::$after_code,)*)?
                     $(Self::$long { .. } => Code::MsgSize,)?
                     $(Self::$buffer { .. } | Self::WrongSize { .. } => Code::MsgSize,)?
                     Self::Unbound(code) | Self::System { code, .. } => *code,
@@ -83,13 +104,21 @@ macro_rules! peer_errors {
             // Some operations have a case of their own for `NotBind`: the other endpoint is gone.
             #[allow(unreachable_patterns)]
             pub(crate) fn of(fail: Fail, peer: Address) -> Self {
-                match fail.code {
-                    $(Code::$code => Self::$case(peer),)*
-                    Code::NotBind | Code::Shutdown | Code::VmNotRun => Self::Unbound(fail.code),
-                    code => {
-                        let lost = fail.why.is_none().then(|| lost_text(code, peer)).flatten();
-                        Self::System { code, why: lost.unwrap_or_else(|| fail.why()) }
+                $(
+                    if let Some((bytes, max_bytes)) = fail.lengths() {
+                        return Self::$long { bytes, max_bytes };
                     }
+                )?
+                match fail.code {
+                    $($(
+                        Code::$after_code if fail.delivery() == Delivery::Taken => {
+                            Self::$after(peer)
+                        }
+                    )*)?
+                    $(Code::$code => Self::$case(peer),)*
+                    $($(Code::$lost_code => Self::$lost { peer, why: why_lost(fail, peer) },)*)?
+                    Code::NotBind | Code::Shutdown | Code::VmNotRun => Self::Unbound(fail.code),
+                    code => Self::System { code, why: why_lost(fail, peer) },
                 }
             }
 
@@ -123,12 +152,14 @@ macro_rules! peer_errors {
                     $(Self::$case(peer) => {
                         f.write_str(&readable(&format!(cause_text!($case), peer)))
                     })*
+                    $($(Self::$lost { why, .. } => write!(f, "{why} ({})", self.code()),)*)?
+                    $($(Self::$after(peer) => {
+                        f.write_str(&readable(&format!(cause_text!($after), peer)))
+                    })*)?
                     $(
-                        Self::$long { bytes, max_bytes } => write!(
-                            f,
-                            "a payload of {bytes} bytes is longer than a message can be \
-                             ({max_bytes} bytes); split it, or send a block"
-                        ),
+                        Self::$long { bytes, max_bytes } => {
+                            f.write_str(&too_long_text(*bytes, *max_bytes))
+                        }
                     )?
                     $(
                         Self::$buffer { message, needed_bytes, buffer_bytes, .. } => write!(
@@ -144,9 +175,7 @@ macro_rules! peer_errors {
                             message.source
                         ),
                     )?
-                    Self::Unbound(code) => {
-                        write!(f, "the caller's endpoint is gone ({code}); bind again")
-                    }
+                    Self::Unbound(code) => f.write_str(&unbound_text(*code)),
                     Self::System { code, why } => write!(f, "{why} ({code})"),
                 }
             }
@@ -156,9 +185,76 @@ macro_rules! peer_errors {
     )*};
 }
 
+/// What happened: the details of a failure, or else that the node of the peer is lost.
+fn why_lost(fail: Fail, peer: Address) -> String {
+    let lost = (!fail.has_details()).then(|| lost_text(fail.code, peer));
+    lost.flatten().unwrap_or_else(|| fail.why())
+}
+
+impl SendError {
+    /// Whether the receiver has taken the message, as far as anybody knows.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Delivery, Message};
+    ///
+    /// let busy = client.try_send(server.address(), &Message::new(7));
+    /// assert_eq!(busy.expect_err("nobody receives").delivery(), Delivery::NotTaken);
+    /// ```
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        match self {
+            Self::PeerBroke(_) | Self::Unknown { .. } | Self::Unbound(_) => Delivery::Unknown,
+            _ => Delivery::NotTaken,
+        }
+    }
+}
+
+impl SendRecError {
+    /// Whether the server has taken the request, as far as anybody knows: after a relay, the server
+    /// to which the request was handed.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Delivery, Message};
+    ///
+    /// let limit = std::time::Duration::from_millis(1);
+    /// let late = client.sendrec_timeout(server.address(), &Message::new(7), limit);
+    /// assert_eq!(late.expect_err("nobody receives").delivery(), Delivery::NotTaken);
+    /// ```
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        match self {
+            Self::DiedAfter(_)
+            | Self::TimedOutAfter(_)
+            | Self::InterruptedAfter(_)
+            | Self::AnswerLost { .. }
+            | Self::BufferTooSmall { .. }
+            | Self::WrongSize { .. } => Delivery::Taken,
+            Self::PeerBroke(_) | Self::Unknown { .. } | Self::Unbound(_) => Delivery::Unknown,
+            Self::Nobody(_)
+            | Self::DiedBefore(_)
+            | Self::Moved(_)
+            | Self::Stale(_)
+            | Self::NoSuchSlot(_)
+            | Self::WouldBlock(_)
+            | Self::TimedOut(_)
+            | Self::Interrupted(_)
+            | Self::Deadlock(_)
+            | Self::PartnerDenied(_)
+            | Self::VerbDenied(_)
+            | Self::RequestPending(_)
+            | Self::Unreachable { .. }
+            | Self::System { .. }
+            | Self::TooLong { .. } => Delivery::NotTaken,
+        }
+    }
+}
+
 peer_errors! {
-    /// Why a message was not sent. The receiver did not take it. After `Unbound` and `PeerBroke`
-    /// of `Endpoint::poll_send` it may have taken it.
+    /// Why a message was not sent. [`delivery`](Self::delivery) says what is known of it.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -186,6 +282,10 @@ peer_errors! {
         VerbDenied = TrapDenied,
         RequestPending = Busy,
         PeerBroke = PeerBroke,
+        @lost {
+            Unreachable = NotConn,
+            Unknown = Unknown,
+        }
     }
 
     /// Why nothing was received.
@@ -214,7 +314,8 @@ peer_errors! {
         PeerBroke = PeerBroke,
     }
 
-    /// Why a request has no answer.
+    /// Why a request has no answer. [`delivery`](Self::delivery) says whether the server has taken
+    /// it.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -247,19 +348,30 @@ peer_errors! {
         VerbDenied = TrapDenied,
         RequestPending = Busy,
         PeerBroke = PeerBroke,
+        @lost {
+            Unreachable = NotConn,
+            AnswerLost = AnswerLost,
+            Unknown = Unknown,
+        }
+        @after {
+            TimedOutAfter = TimedOut,
+            InterruptedAfter = Intr,
+        }
     }
 
-    /// Why an answer was not given.
+    /// Why an answer was not given. The end of its client is no error of a server: see
+    /// [`Delivered`](crate::Delivered).
     ///
     /// ```
     /// # let node = m3ipc::test::node();
     /// # let (mut server, mut client) = node.pair();
-    /// use m3ipc::{Code, Message, ReplyError};
+    /// use m3ipc::{Code, Delivered, Message, ReplyError};
     ///
-    /// match server.reply(client.address(), &Message::new(0)) {
-    ///     Err(error @ ReplyError::NotWaiting(_)) => assert_eq!(error.code(), Code::ProcSts),
+    /// match server.reply(client.address(), &Message::new(0))? {
+    ///     Delivered::No(why @ ReplyError::NotWaiting(_)) => assert_eq!(why.code(), Code::ProcSts),
     ///     other => panic!("the client has asked nothing: {other:?}"),
     /// }
+    /// # Ok::<(), ReplyError>(())
     /// ```
     ReplyError, long TooLong {
         NotWaiting = ProcSts,

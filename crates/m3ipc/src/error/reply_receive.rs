@@ -8,11 +8,11 @@ use m3ipc_abi::Code;
 /// ```
 /// # let node = m3ipc::test::node();
 /// # let (mut server, mut client) = node.pair();
-/// use m3ipc::{Code, Message, ReplyReceiveError};
+/// use m3ipc::{Address, Code, Message, ReplyReceiveError};
 ///
-/// match server.reply_receive(client.address(), &Message::new(0)) {
-///     Err(error @ ReplyReceiveError::Reply(_)) => assert_eq!(error.code(), Code::ProcSts),
-///     other => panic!("the client has asked nothing: {other:?}"),
+/// match server.reply_receive(Address(1_000_000), &Message::new(0)) {
+///     Err(error @ ReplyReceiveError::Reply(_)) => assert_eq!(error.code(), Code::Range),
+///     other => panic!("the VM has no such slot: {other:?}"),
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,8 +20,8 @@ pub enum ReplyReceiveError {
     /// The answer was not given. Nothing was received.
     #[error(transparent)]
     Reply(ReplyError),
-    /// The answer was given. No message was received.
-    #[error("the answer was given, but no message was received: {0}")]
+    /// No message was received. The answer was given before, if its client still waited.
+    #[error("no message was received after the answer: {0}")]
     Receive(ReceiveError),
 }
 

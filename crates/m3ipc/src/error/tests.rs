@@ -1,5 +1,8 @@
 use super::*;
 use m3ipc_abi::{Address, Code, Message};
+use m3ipc_link::ends::Delivery;
+
+const TO: Address = Address(5);
 
 #[test]
 fn every_code_becomes_the_variant_that_gives_it_back() {
@@ -35,6 +38,16 @@ fn causes_are_kept_apart() {
     let full = AreaError::from(Fail::new(Code::AllocMem, "no range of 5 bytes is left"));
     assert!(matches!(full, AreaError::Full(_)));
     assert_eq!(full.why(), "no range of 5 bytes is left");
+}
+
+#[test]
+fn a_failure_after_the_take_keeps_a_code_that_tells_of_it() {
+    let taken = |code: Code| SendRecError::of(Fail::from(code).ended(code, Delivery::Taken), TO);
+    assert_eq!(taken(Code::TimedOut), SendRecError::TimedOutAfter(TO));
+    assert_eq!(taken(Code::PeerBroke), SendRecError::PeerBroke(TO));
+    assert_eq!(taken(Code::Unknown).delivery(), Delivery::Unknown);
+    let lost = taken(Code::NoMem);
+    assert_eq!((lost.code(), lost.delivery()), (Code::AnswerLost, Delivery::Taken));
 }
 
 #[test]

@@ -32,10 +32,25 @@ macro_rules! cause_doc {
         "The peer is not ready, and the caller asked for [`Timeout::NoWait`](crate::Timeout)."
     };
     (TimedOut) => {
-        "The time limit passed. An outgoing message was withdrawn; an answer is not awaited."
+        "The time limit passed. An outgoing message was withdrawn: the peer never gets it."
+    };
+    (TimedOutAfter) => {
+        "The time limit passed after the server had taken the request. Its answer is not awaited."
     };
     (Interrupted) => {
         "A signal handler ran during the wait. An outgoing message was withdrawn."
+    };
+    (InterruptedAfter) => {
+        "A signal handler ran after the server had taken the request. Its answer is not awaited."
+    };
+    (Unreachable) => {
+        "The node of the peer cannot be reached. The peer took nothing."
+    };
+    (AnswerLost) => {
+        "The peer took the request. Its answer is lost with its node, or for want of room here."
+    };
+    (Unknown) => {
+        "Nobody knows whether the peer has taken the message: its node is lost or silent."
     };
     (Woken) => {
         "Another process ended the wait by `wakeup`."
@@ -134,6 +149,17 @@ pub(super) fn lost_text(code: Code, peer: Address) -> Option<String> {
     Some(readable(&format!("{what}: {why}; {next}")))
 }
 
+/// The text of a caller without an endpoint.
+pub(super) fn unbound_text(code: Code) -> String {
+    match code {
+        Code::VmNotRun => format!("{code}; `m3 vm ls` shows the VMs of the node"),
+        _ => format!(
+            "the caller's endpoint is gone, or belongs to the parent of this child by fork \
+             ({code}); bind again"
+        ),
+    }
+}
+
 /// The message of a variant: what happened, why, and what to do next.
 macro_rules! cause_text {
     (Died) => {
@@ -165,6 +191,14 @@ macro_rules! cause_text {
     };
     (Interrupted) => {
         "a signal handler ran during the wait for endpoint {}; repeat the call"
+    };
+    (TimedOutAfter) => {
+        "the time limit passed after endpoint {} took the request; check its effect before you \
+         repeat it, or raise the limit"
+    };
+    (InterruptedAfter) => {
+        "a signal handler ran after endpoint {} took the request; check its effect before you \
+         repeat it"
     };
     (Woken) => {
         "a wakeup ended the wait for endpoint {}; receive again"

@@ -108,6 +108,13 @@ impl StandIn {
         }
     }
 
+    /// Bytes of the payloads and blocks that the remote endpoint has at receivers here. What is
+    /// free again counts no more.
+    #[must_use]
+    pub fn bytes_out(&mut self) -> u64 {
+        self.endpoint.bytes_out()
+    }
+
     /// Whether the receiver has taken a posted request.
     #[must_use]
     pub fn is_taken(&self, posted: &Posted) -> bool {

@@ -177,7 +177,7 @@ pub enum ConnectError {
     /// The runtime directory belongs to another user, and this process may not enter it.
     #[error(
         "the node of {} belongs to user {uid}, and this process, of user {own}, may not enter its \
-         directory; run it as that user or as root, or name another directory in M3_RUNTIME_DIR",
+         directory; run it as that user, or name another directory in M3_RUNTIME_DIR",
         path.display(),
         own = m3ipc_sys::user_id()
     )]
@@ -320,6 +320,37 @@ pub(crate) fn connect_within(directory: &Path, limit: Duration) -> Result<OwnedF
     } else {
         Err(ConnectError::ForeignDaemon { path: directory.to_owned(), uid })
     }
+}
+
+/// Connects to the stream socket `name` of a runtime directory, after a check of the directory,
+/// within a time limit. The caller checks the user at the other end.
+///
+/// ```
+/// use m3ipc::runtime::{ConnectError, connect_stream};
+/// use std::time::Duration;
+///
+/// # let node = m3ipc::test::node();
+/// // This node has no proxy.
+/// let absent = connect_stream(node.directory(), "proxy.sock", Duration::from_secs(1));
+/// assert!(matches!(absent, Err(ConnectError::NoDaemon { .. })));
+/// ```
+///
+/// # Errors
+/// [`ConnectError`].
+pub fn connect_stream(
+    directory: &Path,
+    name: &str,
+    limit: Duration,
+) -> Result<OwnedFd, ConnectError> {
+    let accepted = AcceptedDirectory::open(directory)?;
+    accepted.place.connect_stream(name, limit).map_err(|errno| {
+        match (errno, accepted.place.user()) {
+            (Errno::ACCESS, uid) if uid != m3ipc_sys::user_id() => {
+                ConnectError::NotAllowed { path: directory.to_owned(), uid }
+            }
+            _ => ConnectError::NoDaemon { path: directory.join(name), cause: errno.into() },
+        }
+    })
 }
 
 /// Makes a runtime directory, or checks an existing one: this user must own it, and no other user

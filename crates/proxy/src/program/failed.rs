@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 /// The exit codes of a busy node, and of all that the system refuses.
 const BUSY: u8 = 3;
-const SYSTEM: u8 = 4;
+pub const SYSTEM: u8 = 4;
 
 /// A command that failed, with the remedy behind the last semicolon.
 #[derive(Debug)]

@@ -61,7 +61,7 @@ pub fn run(args: &Share) -> Done {
         .and_then(|()| std::fs::rename(&fresh, &path))
         .map_err(|cause| failed(&cause))?;
     println!("{id}");
-    eprintln!(
+    m3ipc_sys::tell!(
         "{} has the VM now; give the file to all nodes, and start their proxies after that",
         path.display()
     );

@@ -32,13 +32,17 @@ pub fn text(status: &Status) -> String {
     lines.extend(rows.iter().map(|row| line(row.each_ref().map(String::as_str))));
     for node in &status.nodes {
         if let Some(why) = &node.why {
-            lines.push(format!("{}: {why}", node.name));
+            lines.push(format!("{}: {}", node.name, why.replace('\n', "\\n")));
         }
+    }
+    let end = status.certificate.as_ref();
+    if let Some(warning) = end.and_then(|end| end.warning(now_s())) {
+        lines.push(format!("{}: {warning}", status.node));
     }
     if !status.tls {
         lines.push("without_security: nothing proves who these nodes are".into());
     }
-    lines.join("\n")
+    m3ipc_sys::printable(&lines.join("\n")).into_owned()
 }
 
 fn row(node: &NodeStatus) -> [String; 9] {

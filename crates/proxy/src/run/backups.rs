@@ -1,6 +1,7 @@
 //! What the machine has decided of slots with a backup.
 
 use super::Life;
+use crate::log::say;
 use m3ipc::{Address, NodeError};
 use m3ipc_fabric::{Action, EndpointId};
 
@@ -10,13 +11,14 @@ impl Life<'_> {
         match *action {
             Action::Placed { vm, slot, node } => {
                 let name = self.name_of(node);
-                eprintln!("m3-proxy: slot {slot} of VM {vm} is at node {name} now");
+                say!("backups", "slot {slot} of VM {vm} is at node {name} now");
                 let Self { machine, clock, local, .. } = self;
                 local.placed((vm, slot), (node, &name), machine, clock)
             }
             Action::PlaceFree { vm, slot } => {
-                eprintln!(
-                    "m3-proxy: slot {slot} of VM {vm}: its node has ended, or its endpoint moves; \
+                say!(
+                    "backups",
+                    "slot {slot} of VM {vm}: its node has ended, or its endpoint moves; \
                      its backup may be bound here"
                 );
                 let Self { machine, clock, local, .. } = self;
@@ -28,7 +30,7 @@ impl Life<'_> {
                 let name = self.name_of(home);
                 let Self { machine, clock, local, .. } = self;
                 if local.give_back((vm, slot), (home, &name), machine, clock)? {
-                    eprintln!("m3-proxy: slot {slot} of VM {vm} is at node {name} again");
+                    say!("backups", "slot {slot} of VM {vm} is at node {name} again");
                 }
                 Ok(())
             }

@@ -73,6 +73,9 @@ pub enum ConfigError {
         #[from]
         cause: KeyError,
     },
+    /// The keys cannot be read again.
+    #[error("{0}")]
+    Renewal(String),
     /// The number of the last start cannot be kept.
     #[error(
         "{path}: {source}; the proxy counts its starts there: give its user the right to write in \
@@ -122,6 +125,13 @@ struct RawConfig {
     sandbox: Confinement,
     #[serde(default)]
     without_security: bool,
+    #[serde(default = "node_bytes")]
+    node_bytes: u64,
+}
+
+/// The default of `node_bytes`.
+const fn node_bytes() -> u64 {
+    256 << 20
 }
 
 /// Whether the proxy runs in its sandbox.
@@ -170,6 +180,9 @@ pub struct Config {
     pub confinement: Confinement,
     /// Whether the connections are bare TCP, whose peers are believed whatever they claim.
     pub without_security: bool,
+    /// What the endpoints of one other node may have at receivers here, in bytes: long payloads and
+    /// blocks that are not free again.
+    pub node_bytes: u64,
 }
 
 fn user_of(name: &str) -> Result<(u32, u32), ConfigError> {
@@ -241,6 +254,7 @@ impl Config {
             user,
             confinement,
             without_security: raw.without_security,
+            node_bytes: raw.node_bytes,
         })
     }
 
@@ -259,6 +273,11 @@ impl Config {
     /// A file is missing or holds something else.
     pub fn read_keys(&self) -> Result<NodeKeys, ConfigError> {
         Ok(NodeKeys::read(&self.keys, &self.name)?)
+    }
+
+    /// The error of keys that do not belong together.
+    pub(super) fn unfit_keys(&self, cause: rustls::Error) -> ConfigError {
+        ConfigError::KeyPair { node: self.name.clone(), path: self.keys.clone(), cause }
     }
 
     /// The other nodes.

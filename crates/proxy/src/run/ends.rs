@@ -75,16 +75,21 @@ fn answer(
 pub fn failure_of(code: Code) -> Failure {
     match code {
         Code::DstDied | Code::DeadSrcDst | Code::SrcDied => Failure::Died,
-        Code::Endpoint | Code::Range | Code::NotBind => Failure::NoEndpoint,
+        Code::Endpoint | Code::Range => Failure::NoEndpoint,
         Code::CallDenied | Code::TrapDenied => Failure::Denied,
         Code::Locked => Failure::Locked,
         Code::Migrate => Failure::Moved,
         Code::PeerBroke => Failure::Broke,
+        Code::MsgSize => Failure::TooLong,
         Code::NoMem | Code::AllocMem | Code::Again | Code::NoPayload => Failure::Overload,
-        // The daemon here has gone, is silent, or has ended the VM: this node cannot be reached.
-        Code::NotConn | Code::DrvsInit | Code::VmNotRun | Code::Shutdown | Code::TimedOut => {
-            Failure::LinkDown
-        }
+        // The daemon here has gone, is silent, or has ended the VM or the stand-in of the sender:
+        // this node cannot be reached.
+        Code::NotConn
+        | Code::DrvsInit
+        | Code::VmNotRun
+        | Code::Shutdown
+        | Code::TimedOut
+        | Code::NotBind => Failure::LinkDown,
         _ => Failure::State,
     }
 }
@@ -94,8 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_payload_above_the_limit_of_its_receiver_is_73_on_both_nodes() {
+        assert_eq!(failure_of(Code::MsgSize).code_before(), Code::MsgSize);
+    }
+
+    #[test]
     fn a_daemon_that_has_gone_is_no_state_of_the_receiver() {
-        for code in [Code::NotConn, Code::DrvsInit, Code::TimedOut] {
+        for code in [Code::NotConn, Code::DrvsInit, Code::TimedOut, Code::NotBind] {
             assert_eq!(failure_of(code).code_before(), Code::NotConn, "{code:?}");
         }
         // Codes that mean the same on both nodes.

@@ -8,6 +8,7 @@
 //! ([`super::keeper`]) starts it again.
 
 use super::keeper::{self, REGISTRY_MAX_BYTES};
+use crate::log::say;
 use m3ipc::runtime::check_program;
 use m3ipc_fabric::{Owners, Registry, RegistryError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -155,7 +156,7 @@ impl Feed {
             }
             match self.next()? {
                 Some(FeedEvent::Registry(registry)) => return Ok(*registry),
-                Some(FeedEvent::Note(note)) => eprintln!("m3-proxy: registry: {note}"),
+                Some(FeedEvent::Note(note)) => say!("the registry", "registry: {note}"),
                 Some(FeedEvent::Ended) => return Err(FeedError::Ended(self.program.clone())),
                 None => {
                     let left = until.saturating_duration_since(Instant::now());

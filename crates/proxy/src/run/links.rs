@@ -28,6 +28,7 @@ pub fn without_daemon(config: &Config) -> Status {
         tls: !config.without_security,
         daemon: false,
         stand_ins: 0,
+        certificate: None,
         nodes: Vec::new(),
     }
 }
@@ -109,6 +110,7 @@ impl Links {
             tls: !config.without_security,
             daemon: true,
             stand_ins: local.stand_ins(),
+            certificate: None,
             nodes: config.peers().map(node).collect(),
         }
     }

@@ -8,6 +8,7 @@
 //! | a bind, an end | `bound`, `died` |
 
 mod attention;
+mod budget;
 mod calls;
 mod copies;
 mod moves;
@@ -24,8 +25,10 @@ use super::names::Names;
 use super::network::Clock;
 use super::pulses::Pulses;
 use super::wanted::{Turn, Wanted};
+use crate::log::say;
 pub use attention::Pass;
 use attention::{Attention, Looks};
+use budget::Budget;
 use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
@@ -82,6 +85,7 @@ pub struct Local {
     /// Messages that wait for room in the machine.
     kept: Kept,
     copies: Copies,
+    budget: Budget,
     pulses: Pulses,
     /// Relays of local servers that the machine does not know yet.
     relayed: Vec<(DeliveryId, PostedEnd)>,
@@ -100,7 +104,12 @@ pub struct Local {
 impl Local {
     /// The side of the own node, whose proxy is registered, with at most so many stand-ins for each
     /// other node.
-    pub fn new(proxy: Proxy, owners: Owners, own: NodeId, most_of_node: usize) -> Self {
+    pub fn new(
+        proxy: Proxy,
+        owners: Owners,
+        own: NodeId,
+        (most_of_node, bytes_of_node): (usize, u64),
+    ) -> Self {
         Self {
             proxy,
             owners,
@@ -112,6 +121,7 @@ impl Local {
             late: VecDeque::new(),
             kept: Kept::default(),
             copies: Copies::default(),
+            budget: Budget::of(bytes_of_node),
             pulses: Pulses::default(),
             relayed: Vec::new(),
             wakeups: BTreeMap::new(),
@@ -192,6 +202,13 @@ impl Local {
         for remote in posted {
             self.poll_deliveries(remote, machine, clock);
         }
+        for (remote, entry) in self.stand_ins.iter_mut().filter(|(it, _)| it.vm == id.vm) {
+            let kept = entry.notified.remove(&id.address);
+            let new = entry.stand_in.last_notified_by(id.address);
+            if let Some(bits) = kept.into_iter().chain(new).reduce(|one, other| one | other) {
+                machine.notify_before_answer(clock.now_ns(), id, remote.address, bits);
+            }
+        }
         self.report_relays(machine, clock);
         self.late.retain(|it| (it.from.vm, it.to) != (id.vm, id.address));
         self.pulses.forget_local(id);
@@ -261,7 +278,12 @@ impl Local {
                 Turn::Bind
             }
             Err(error) if self.wanted.failed(id, error.code()) => {
-                eprintln!("m3-proxy: no stand-in for {} of VM {}: {error}", id.address, id.vm);
+                say!(
+                    "endpoints of other nodes",
+                    "no stand-in for {} of VM {}: {error}",
+                    id.address,
+                    id.vm
+                );
                 Turn::Never
             }
             Err(_) => Turn::Later,
@@ -366,7 +388,7 @@ impl Local {
             }
             StandInEvent::Notified { from, bits } => {
                 let source = EndpointId::new(id.vm, from);
-                // A notification may be lost with its node, as one to the dead is.
+                // A notification may be lost with the node of its receiver.
                 let mut notified = machine.notify(clock.now_ns(), source, id.address, bits);
                 if notified == Err(CallRefusal::NoEndpoint) {
                     // The sender may be new.
@@ -438,6 +460,10 @@ impl Local {
             CallKind::Wakeup => return self.wake(number, from, to, machine, clock),
             CallKind::Pulses => return self.queue_pulses(parcel, machine, clock),
             CallKind::Send | CallKind::Request => {}
+        }
+        let Content { long, is_block, .. } = &parcel.content;
+        if !self.admits(from, long.len(), *is_block) {
+            return machine.refused(clock.now_ns(), number, Failure::Overload);
         }
         let own_is_higher = self.owners.owner(from).is_some_and(|node| self.own > node);
         let Some(entry) = self.stand_ins.get_mut(&from) else { return };

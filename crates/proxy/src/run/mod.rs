@@ -28,7 +28,9 @@ mod network;
 mod patience;
 mod probes;
 mod pulses;
+pub mod renewal;
 pub mod sandbox;
+mod transports;
 mod user;
 mod wanted;
 
@@ -36,10 +38,9 @@ pub use config::{Config, ConfigError, Confinement};
 pub use error::RunError;
 pub use feed::FeedError;
 
-use crate::status::{self, Asked, StatusError, StatusSocket};
-use crate::transport::plain::Plain;
-use crate::transport::tls::Tls;
-use crate::transport::{Limits, Listener, Transport};
+use crate::log::say;
+use crate::status::{self, Asked, Status, StatusError, StatusSocket};
+use crate::transport::{Listener, Transport};
 use ends::Parcel;
 use feed::{Feed, FeedEvent};
 use incarnation::Lives;
@@ -51,10 +52,12 @@ use m3ipc::{Code, NodeError};
 use m3ipc_fabric::{Action, EndpointId, Machine, NodeId, Registry, Settings};
 use network::{Clock, Network, NetworkReport};
 use patience::Patience;
+use renewal::Renewal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use transports::transport;
 
 /// The time that a predecessor has to leave the daemon.
 const PREDECESSOR: Duration = Duration::from_secs(3);
@@ -70,7 +73,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub fn run(config: &Config) -> Result<(), RunError> {
     let interrupt = Interrupt::begin().map_err(RunError::Poll)?;
     await_predecessor(config)?;
-    let transport = transport(config)?;
+    let (transport, renewal) = transport(config)?;
     raise_descriptor_limit();
     keep_heap();
     let mut listener = listen(config, &*transport())?;
@@ -81,35 +84,24 @@ pub fn run(config: &Config) -> Result<(), RunError> {
     // The daemon may have made the directory just now.
     let status = status
         .or_else(|_| StatusSocket::listen(&config.runtime_directory))
-        .inspect_err(|error| eprintln!("m3-proxy: no status for `m3 node ls`: {error}"))
+        .inspect_err(|error| m3ipc_sys::report!("m3-proxy: no status for `m3 node ls`: {error}"))
         .ok();
     let mut lives = Lives::begin(config)?;
     // No file is needed from here on.
-    eprintln!("m3-proxy: {}", sandbox::close(config)?);
+    m3ipc_sys::report!("m3-proxy: {}", sandbox::close(config)?);
     loop {
         let begun = Life::begin(config, &mut lives, proxy, (transport(), &mut *listener));
-        Life { status: status.as_ref(), interrupt: Some(&interrupt), ..begun }.live()?;
+        let (renewal, told) = (renewal.as_ref(), Some(&interrupt));
+        Life { status: status.as_ref(), interrupt: told, renewal, ..begun }.live()?;
         if interrupt.has_come() {
-            eprintln!("m3-proxy: told to end");
+            m3ipc_sys::report!("m3-proxy: told to end");
             return Ok(());
         }
-        eprintln!("m3-proxy: the daemon has gone; waiting for the next one");
-        let Some(next) = register_later(config, status.as_ref(), &interrupt) else { return Ok(()) };
+        m3ipc_sys::report!("m3-proxy: the daemon has gone; waiting for the next one");
+        let next = register_later(config, status.as_ref(), &interrupt, renewal);
+        let Some(next) = next else { return Ok(()) };
         proxy = next;
     }
-}
-
-/// A maker of the transport that the configuration wants.
-fn transport(config: &Config) -> Result<Box<dyn Fn() -> Box<dyn Transport>>, RunError> {
-    if config.without_security {
-        eprintln!("m3-proxy: without_security: nothing proves who the other nodes are");
-        let plain = Plain::without_security(config.name.clone(), Limits::default());
-        return Ok(Box::new(move || Box::new(plain.clone())));
-    }
-    let tls = Tls::new(config.read_keys()?, Limits::default()).map_err(|cause| {
-        ConfigError::KeyPair { node: config.name.clone(), path: config.keys.clone(), cause }
-    })?;
-    Ok(Box::new(move || Box::new(tls.clone())))
 }
 
 /// Waits for the end of a proxy that was told to end. The socket of one that goes on stays its own.
@@ -163,6 +155,7 @@ fn register_later(
     config: &Config,
     status: Option<&StatusSocket>,
     interrupt: &Interrupt,
+    renewal: Option<&Renewal>,
 ) -> Option<Proxy> {
     let mut said = String::new();
     loop {
@@ -173,12 +166,15 @@ fn register_later(
         if let Some(status) = status {
             status.serve(|| links::without_daemon(config));
         }
+        if let Some(renewal) = renewal {
+            renewal.step(config);
+        }
         match Proxy::register_again(&config.runtime_directory, config.slots()) {
             Ok(proxy) => return Some(proxy),
             Err(cause) => {
                 let why = cause.to_string();
                 if why != said {
-                    eprintln!("m3-proxy: {why}");
+                    m3ipc_sys::report!("m3-proxy: {why}");
                 }
                 said = why;
             }
@@ -220,6 +216,7 @@ struct Reported {
     network: NetworkReport,
     status: bool,
     interrupt: bool,
+    renewal: bool,
     daemon: bool,
     /// Stand-ins.
     rung: Vec<EndpointId>,
@@ -249,6 +246,8 @@ struct Life<'a> {
     status: Option<&'a StatusSocket>,
     /// None until the life is begun.
     interrupt: Option<&'a Interrupt>,
+    /// None until the life is begun, and without keys.
+    renewal: Option<&'a Renewal>,
 }
 
 impl<'a> Life<'a> {
@@ -272,8 +271,13 @@ impl<'a> Life<'a> {
         let network = Network::new(config, transport, listener, Instant::now());
         let others = config.peers().count();
         let (name, address) = (&config.name, config.own.address);
-        eprintln!("m3-proxy: node {name} listens at {address}, and knows {others} others");
-        let mut local = Local::new(proxy, owners, config.own.id, stand_ins_of_node(others));
+        m3ipc_sys::report!("m3-proxy: node {name} listens at {address}, and knows {others} others");
+        let mut local = Local::new(
+            proxy,
+            owners,
+            config.own.id,
+            (stand_ins_of_node(others), config.node_bytes),
+        );
         let known = config.peers();
         let known = known.map(|it| OtherNode { id: it.id.0.into(), name: it.name.clone() });
         // A daemon that is gone ends this life in the first step.
@@ -299,6 +303,7 @@ impl<'a> Life<'a> {
             waits_since: None,
             status: None,
             interrupt: None,
+            renewal: None,
         }
     }
 
@@ -330,7 +335,14 @@ impl<'a> Life<'a> {
         if let Some(status) = self.status
             && reported.status
         {
-            status.serve(|| self.links.status(self.config, &self.network, &self.local));
+            let certificate = || self.renewal.and_then(Renewal::end);
+            let of_nodes = || self.links.status(self.config, &self.network, &self.local);
+            status.serve(|| Status { certificate: certificate(), ..of_nodes() });
+        }
+        if let Some(renewal) = self.renewal
+            && reported.renewal
+        {
+            renewal.step(self.config);
         }
         // What a connection had no room for may have ended a session.
         self.act()
@@ -409,6 +421,7 @@ impl<'a> Life<'a> {
         });
         let status = self.status.iter().map(|it| it.as_fd());
         let status = status.chain(self.interrupt.iter().map(|it| it.as_fd()));
+        let status = status.chain(self.renewal.iter().flat_map(|it| it.descriptors()));
         let feed = self.config.feed.iter().filter_map(|feed| feed.descriptor());
         let others = status.chain(self.local.descriptors(all)).chain(feed);
         network.chain(others.map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN))).collect()
@@ -422,10 +435,13 @@ impl<'a> Life<'a> {
         let listener = self.network.accepts() && reports.next() == Some(true);
         let status = self.status.is_some() && reports.next() == Some(true);
         let interrupt = self.interrupt.is_some() && reports.next() == Some(true);
+        let renewal = self.renewal.map_or(0, |it| it.descriptors().count());
+        let renewal = reports.by_ref().take(renewal).fold(false, |any, reports| any | reports);
         let daemon = reports.next() == Some(true);
         let rung = self.local.rung(all, reports);
         let network = NetworkReport { wires, listener };
-        Reported { network, status, interrupt, daemon, rung, by_marks: false, is_quick: false }
+        let (by_marks, is_quick) = (false, false);
+        Reported { network, status, interrupt, renewal, daemon, rung, by_marks, is_quick }
     }
 
     /// Takes what the program of the registry has written.
@@ -434,8 +450,8 @@ impl<'a> Life<'a> {
         let Some(feed) = &config.feed else { return Ok(()) };
         for event in feed.events() {
             match event {
-                FeedEvent::Note(note) => eprintln!("m3-proxy: registry: {note}"),
-                FeedEvent::Ended => eprintln!(
+                FeedEvent::Note(note) => say!("the registry", "registry: {note}"),
+                FeedEvent::Ended => m3ipc_sys::report!(
                     "m3-proxy: the program of the registry has ended: no slots are claimed until \
                      this proxy starts again; calls go on"
                 ),
@@ -450,7 +466,7 @@ impl<'a> Life<'a> {
         let config = self.config;
         let is_same = new.cluster == config.registry.cluster && new.nodes == config.registry.nodes;
         if !is_same || !new.owners.extends(&feed.owners()) {
-            eprintln!(
+            m3ipc_sys::report!(
                 "m3-proxy: the registry has other nodes, or slots of another node; start all \
                  proxies again to put it in force"
             );
@@ -462,10 +478,12 @@ impl<'a> Life<'a> {
                 feed.accept(new);
                 self.machine.set_owners(owners);
                 let own = new.owners.of_node(config.own.id).count();
-                eprintln!("m3-proxy: claimed slots are in force; this node has {own} ranges");
+                m3ipc_sys::report!(
+                    "m3-proxy: claimed slots are in force; this node has {own} ranges"
+                );
             }
             Err(refused) if [Code::SlotUsed, Code::BadValue].contains(&refused.code()) => {
-                eprintln!("m3-proxy: the new registry is not in force: {refused}");
+                m3ipc_sys::report!("m3-proxy: the new registry is not in force: {refused}");
             }
             Err(gone) => return Err(gone),
         }
@@ -500,12 +518,12 @@ impl<'a> Life<'a> {
             Action::NodeUp { node, incarnation } => {
                 let name = self.name_of(node);
                 self.links.up(node, incarnation);
-                eprintln!("m3-proxy: node {name} can be reached");
+                say!(&name, "node {name} can be reached");
                 self.local.node_up(&name)?;
             }
             Action::NodeLost { node, cause } => {
                 let name = self.name_of(node);
-                eprintln!("m3-proxy: node {name} cannot be reached any more ({cause:?})");
+                say!(&name, "node {name} cannot be reached any more ({cause:?})");
                 self.links.lost(node);
                 let Self { machine, clock, local, .. } = self;
                 local.node_lost((node, &name), cause, machine, clock)?;
@@ -525,7 +543,7 @@ impl<'a> Life<'a> {
             Action::Refused { node, by_peer, why, .. } => {
                 let name = self.name_of(node);
                 let who = if by_peer { "refuses this node" } else { "is refused" };
-                eprintln!("m3-proxy: node {name} {who}: {}", explain(why));
+                say!(&name, "node {name} {who}: {}", explain(why));
                 self.links.refused(node, format!("it {who}: {}", explain(why)));
             }
         }

@@ -1,6 +1,7 @@
 //! Names of remote endpoints: their stand-ins attach them on this node.
 
 use super::copy::StandIns;
+use crate::log::say;
 use m3ipc::Code;
 use m3ipc_fabric::{EndpointId, NodeId, Owners};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,8 +86,9 @@ impl Names {
                         error.to_string()
                     };
                     let (at, vm) = (id.address, id.vm);
-                    eprintln!(
-                        "m3-proxy: the name {name:?} of {at} of VM {vm} is not known here: {why}"
+                    say!(
+                        "names of other nodes",
+                        "the name {name:?} of {at} of VM {vm} is not known here: {why}"
                     );
                 }
                 Some(Err(_)) | None => {}

@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::probes::{self, Probes};
 use crate::NodeName;
+use crate::log::{STRANGERS, say};
 use crate::status::Traffic;
 use crate::transport::{Connection, End, Listener, Reason, Sent, Transport};
 use m3ipc_fabric::{ConnectionId, EndSign, Lane, Machine, NodeId, Transmit};
@@ -197,7 +198,7 @@ impl<'a> Network<'a> {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    eprintln!("m3-proxy: cannot accept a connection: {error}");
+                    say!(STRANGERS, "cannot accept a connection: {error}");
                     self.next_accept = Some(now + NO_ACCEPT);
                     return;
                 }
@@ -245,7 +246,7 @@ impl<'a> Network<'a> {
                 && let Some(name) = wire.connection.peer()
             {
                 let Some(peer) = self.peers.iter_mut().find(|peer| peer.name == *name) else {
-                    eprintln!("m3-proxy: {name} has a certificate, and no entry in the registry");
+                    say!(STRANGERS, "{name} has a certificate, and no entry in the registry");
                     wire.connection.close(Reason::CLOSED);
                     self.wires.remove(&id);
                     return;
@@ -283,6 +284,8 @@ impl<'a> Network<'a> {
         let lasted = wire.node.is_some() && now.saturating_duration_since(wire.begun) >= LASTED;
         let left = wire.node.filter(|_| *end == End::Closed(Reason::LEFT));
         let mut gone = left.map(|node| (node, EndSign::Left));
+        let node = self.peers.iter().find(|peer| Some(peer.id) == wire.node);
+        let source = node.map_or_else(|| STRANGERS.to_owned(), |peer| peer.name.to_string());
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
             peer.dialled = None;
             peer.failed(now, &why);
@@ -296,7 +299,7 @@ impl<'a> Network<'a> {
             if let Some(node) = wire.node {
                 self.count(node, |line| line.failure = Some(why.clone()));
             }
-            eprintln!("m3-proxy: a connection of another node has ended: {why}");
+            say!(&source, "a connection of another node has ended: {why}");
         }
         if let Some(node) = wire.node {
             machine.disconnected(clock.now_ns(), node, id);
@@ -421,7 +424,12 @@ impl Peer {
     fn failed(&mut self, now: Instant, why: &str) {
         self.line.failure = Some(why.to_owned());
         if !std::mem::replace(&mut self.has_complained, true) {
-            eprintln!("m3-proxy: no connection with {} at {}: {why}", self.name, self.address);
+            say!(
+                &self.name.to_string(),
+                "no connection with {} at {}: {why}",
+                self.name,
+                self.address
+            );
         }
         self.next_dial = now + self.pause;
         self.pause = PAUSES[1].min(self.pause * 2);

@@ -7,7 +7,8 @@
 //! | Landlock | no file can be opened, made or removed; TCP connections go to the ports of the registry alone; no signal leaves |
 //! | seccomp | an `open` names a place and gives no content; no program, no other process, no code |
 //!
-//! All files are read before. A new configuration therefore needs a new start.
+//! All files are read before. A new configuration therefore needs a new start. New keys come
+//! through a pipe: see `renewal`.
 //!
 //! The way to the daemon's socket is checked part by part, with descriptors that give no access
 //! (`O_PATH`). Neither layer forbids those.
@@ -70,7 +71,9 @@ fn refused(step: &'static str) -> impl Fn(&dyn std::fmt::Display) -> SandboxErro
 pub fn drop_root(config: &Config) -> Result<(), SandboxError> {
     let Some(name) = &config.user else {
         if Uid::effective().is_root() {
-            eprintln!("m3-proxy: runs as root; `user` in the configuration names a lesser user");
+            m3ipc_sys::report!(
+                "m3-proxy: runs as root; `user` in the configuration names a lesser user"
+            );
         }
         return Ok(());
     };

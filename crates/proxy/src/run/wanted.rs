@@ -176,7 +176,7 @@ impl Wanted {
             of_node.queue.remove(&id);
             if of_node.awaits_room.is_empty() {
                 let most = self.most_of_node;
-                eprintln!(
+                m3ipc_sys::report!(
                     "m3-proxy: node {} has more than {most} endpoints, and the rest cannot be \
                      called; give the proxies more descriptors (LimitNOFILE=)",
                     entry.node.0

@@ -105,7 +105,7 @@ impl Session {
                 Ok(Next::Failed(error)) => {
                     // The session's last record tells the peer why.
                     let _ = self.step(None, &[], &mut 0);
-                    return Err(End::Tls(error.to_string()));
+                    return Err(End::Tls(reason(&error)));
                 }
                 Err(error) => return Err(End::Tls(error)),
             }
@@ -139,6 +139,28 @@ impl Session {
             self.records.written(written);
         }
         Ok(())
+    }
+}
+
+/// Why a session failed, and what to do: an end of a certificate, and whose, has words of its own.
+fn reason(error: &Error) -> String {
+    use rustls::{AlertDescription, CertificateError};
+    const RENEW: &str = "put a new one in its place there, and send SIGHUP to that proxy";
+    match error {
+        Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => format!("the certificate of the other node has ended ({error}); {RENEW}"),
+        Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        ) => {
+            format!("the certificate of the other node is not valid yet ({error}); set the clocks")
+        }
+        Error::AlertReceived(AlertDescription::CertificateExpired) => {
+            "the other node says that the certificate of this node has ended, or its clock is \
+             wrong; put a new one in place here, and send SIGHUP to this proxy"
+                .to_owned()
+        }
+        other => format!("{other}; check that both nodes have certificates of the same CA"),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use rustls::client::UnbufferedClientConnection;
@@ -23,9 +23,16 @@ use crate::keys::NodeKeys;
 /// TLS over TCP.
 #[derive(Clone, Debug)]
 pub struct Tls {
+    /// All clones have the same keys, which may be replaced.
+    sides: Arc<RwLock<Sides>>,
+    limits: Limits,
+}
+
+/// The keys in force, as each side of a session takes them.
+#[derive(Clone, Debug)]
+pub(super) struct Sides {
     pub(super) client: Arc<ClientConfig>,
     pub(super) server: Arc<ServerConfig>,
-    limits: Limits,
 }
 
 impl Tls {
@@ -34,6 +41,37 @@ impl Tls {
     /// # Errors
     /// The keys do not belong together.
     pub fn new(keys: NodeKeys, limits: Limits) -> Result<Self, rustls::Error> {
+        Ok(Self { sides: Arc::new(RwLock::new(Sides::new(keys)?)), limits })
+    }
+
+    /// Puts other keys in force, for later connections of this transport and of its clones.
+    ///
+    /// # Errors
+    /// The keys do not belong together; the former ones stay.
+    pub fn replace(&self, keys: NodeKeys) -> Result<(), rustls::Error> {
+        let sides = Sides::new(keys)?;
+        *self.sides.write().unwrap_or_else(PoisonError::into_inner) = sides;
+        Ok(())
+    }
+
+    pub(super) fn sides(&self) -> Sides {
+        self.sides.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn wire(
+        &self,
+        socket: TcpStream,
+        side: Side,
+        expected: Option<NodeName>,
+        now: Instant,
+    ) -> io::Result<Box<dyn Connection>> {
+        let session = Session::new(side).map_err(io::Error::other)?;
+        Ok(Box::new(Guarded::new(Wire::new(socket, session, self.limits, expected, now))))
+    }
+}
+
+impl Sides {
+    fn new(keys: NodeKeys) -> Result<Self, rustls::Error> {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
         // AES-128 costs less than AES-256, and its strength is enough here.
         let is_second = |suite: CipherSuite| suite != CipherSuite::TLS13_AES_128_GCM_SHA256;
@@ -55,18 +93,7 @@ impl Tls {
             .with_client_cert_verifier(verifier)
             .with_single_cert(keys.chain, keys.key)?;
         server.send_tls13_tickets = 0;
-        Ok(Self { client: Arc::new(client), server: Arc::new(server), limits })
-    }
-
-    fn wire(
-        &self,
-        socket: TcpStream,
-        side: Side,
-        expected: Option<NodeName>,
-        now: Instant,
-    ) -> io::Result<Box<dyn Connection>> {
-        let session = Session::new(side).map_err(io::Error::other)?;
-        Ok(Box::new(Guarded::new(Wire::new(socket, session, self.limits, expected, now))))
+        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
     }
 }
 
@@ -78,7 +105,7 @@ impl Transport for Tls {
         now: Instant,
     ) -> io::Result<Box<dyn Connection>> {
         let name = ServerName::try_from(node.as_str().to_owned()).map_err(io::Error::other)?;
-        let client = UnbufferedClientConnection::new(self.client.clone(), name);
+        let client = UnbufferedClientConnection::new(self.sides().client, name);
         let side = Side::Client(client.map_err(io::Error::other)?);
         self.wire(connect_to(at)?, side, Some(node.clone()), now)
     }
@@ -104,7 +131,7 @@ impl AsFd for TlsListener {
 impl Listener for TlsListener {
     fn accept(&mut self, now: Instant) -> io::Result<Option<Box<dyn Connection>>> {
         let Some(socket) = accept_from(&self.listener)? else { return Ok(None) };
-        let server = UnbufferedServerConnection::new(self.tls.server.clone());
+        let server = UnbufferedServerConnection::new(self.tls.sides().server);
         let side = Side::Server(server.map_err(io::Error::other)?);
         self.tls.wire(socket, side, None, now).map(Some)
     }

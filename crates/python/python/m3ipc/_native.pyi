@@ -65,17 +65,29 @@ class Vm:
     """A VM: the processes that may exchange messages. A process is a member of one VM."""
 
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """Its number."""
+
     @property
-    def name(self) -> str: ...
-    def bind(self, slot: int | None = None, *, name: str | None = None) -> Endpoint:
+    def name(self) -> str:
+        """Its name."""
+
+    def bind(
+        self, slot: int | None = None, *, name: str | None = None, receive_limit: int | None = None
+    ) -> Endpoint:
         """A new endpoint of this process, in a slot and with a name if the caller says so.
 
         One thread at a time uses an endpoint. Several endpoints of a process are independent.
+        `receive_limit` holds before the name is there (`Endpoint.receive_limit`).
         """
 
     def bind_backup(
-        self, slot: int, *, timeout: float | None = None, name: str | None = None
+        self,
+        slot: int,
+        *,
+        timeout: float | None = None,
+        name: str | None = None,
+        receive_limit: int | None = None,
     ) -> Endpoint:
         """Waits until a slot is at this node, and binds an endpoint there.
 
@@ -91,7 +103,7 @@ class Vm:
 
         `TimedOut` after the limit. At once: `InUse` if another node has the slot, and its backup
         is not at this one; `Refused` without the right to the slot; `BadValue` for a slot that the
-        VM does not have.
+        VM does not have. A `receive_limit` does not come from the other node.
         """
 
 @final
@@ -119,7 +131,9 @@ class Message:
         """Whether the sender waits for an answer."""
 
     @property
-    def is_notification(self) -> bool: ...
+    def is_notification(self) -> bool:
+        """Whether it is a notification, which has no content."""
+
     @property
     def died(self) -> int | None:
         """The watched endpoint whose end this message reports."""
@@ -143,8 +157,8 @@ class Message:
     def decode(self, into: builtins.type[_T], *, codec: Codec | None = None) -> _T:
         """The typed value in the bytes. `DecodeError` if they are no such value."""
 
-    def reply(self, body: Any = None, *, type: int = 0, inline: bytes | None = None) -> None:
-        """Answers the request. Never waits. `NotWaiting` if the sender has given up."""
+    def reply(self, body: Any = None, *, type: int = 0, inline: bytes | None = None) -> bool:
+        """Answers the request. Never waits. False if the sender has given up or ended."""
 
 @final
 class Pending:
@@ -176,7 +190,9 @@ class Endpoint:
     """
 
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """Its address in the VM."""
+
     @property
     def vm(self) -> str:
         """The name of its VM."""
@@ -234,8 +250,8 @@ class Endpoint:
 
     def reply(
         self, to: int, body: Any = None, *, type: int = 0, inline: bytes | None = None
-    ) -> None:
-        """Answers the request of an endpoint. Never waits."""
+    ) -> bool:
+        """Answers the request of an endpoint. Never waits. False if it does not wait any more."""
 
     def reply_receive(
         self,
@@ -248,8 +264,8 @@ class Endpoint:
     ) -> Message:
         """Answers a request, then waits for the next message of any endpoint.
 
-        The answer goes first. Of an exception, `answered` is False if the answer failed: then
-        nothing was received. The time limit is for the next message.
+        The answer goes first, and is dropped if its client does not wait any more. An exception
+        says in `answered` whether the client has it. The time limit is for the next message.
         """
 
     def notify(self, to: int) -> None:
@@ -258,7 +274,20 @@ class Endpoint:
     def watch(self, peer: int) -> None:
         """Asks for a message when the peer ends: see `Message.died`."""
 
-    def unwatch(self, peer: int) -> None: ...
+    def unwatch(self, peer: int) -> None:
+        """Ends the watch of a peer."""
+
+    @property
+    def receive_limit(self) -> int:
+        """The longest body in bytes that this endpoint takes: 16 MiB unless it is set.
+
+        `TooLong` for the sender of a longer one, also of an answer; this endpoint sees nothing of
+        it. At least 1,792 bytes, at most `MAX_BYTES`. Arrays and blocks have no limit.
+        """
+
+    @receive_limit.setter
+    def receive_limit(self, nbytes: int) -> None: ...
+
     def watch_all(self, on: bool = True) -> None:
         """Watches every peer that has exchanged messages with this endpoint."""
 
@@ -325,13 +354,16 @@ class Endpoint:
     def _send(
         self, to: int, data: bytes, m_type: int, timeout: float | None, inline: bytes
     ) -> None: ...
-    def _reply(self, to: int, data: bytes, m_type: int, inline: bytes) -> None: ...
+    def _reply(self, to: int, data: bytes, m_type: int, inline: bytes) -> bool: ...
+    def _reply_block(self, to: int, block: Block, m_type: int) -> bool: ...
     def _begin(self, to: int, data: bytes, m_type: int, inline: bytes) -> Pending: ...
     def _poll(self, pending: Pending) -> Message | None: ...
     def _abandon(self, pending: Pending) -> None: ...
     def _begin_send(self, to: int, data: bytes, m_type: int, inline: bytes) -> Sending: ...
     def _poll_send(self, sending: Sending) -> bool: ...
     def _withdraw(self, sending: Sending) -> None: ...
+    def _forget_area(self, peer: int) -> None: ...
+    def _identity(self, peer: int) -> tuple[int, int] | None: ...
     def _take_back_into(self, given: Given, into: Block) -> bool: ...
     def _with_block(
         self, how: str, to: int, block: Block, m_type: int, timeout: float | None
@@ -341,14 +373,30 @@ class Endpoint:
 class Block(Buffer):
     """A block of shared memory. memoryview and numpy read and write it in place."""
 
+    @staticmethod
+    def _local(nbytes: int) -> Block: ...
+    @staticmethod
+    def _local_of(data: bytes, start: int, end: int) -> Block: ...
     @property
-    def nbytes(self) -> int: ...
+    def _is_local(self) -> bool: ...
+    def _take_bytes(self) -> bytes | None: ...
+    def _put_bytes(self, data: bytes) -> None: ...
     @property
-    def capacity(self) -> int: ...
+    def nbytes(self) -> int:
+        """The length of the content in bytes."""
+
     @property
-    def area(self) -> int: ...
+    def capacity(self) -> int:
+        """The length that the content may have, in bytes."""
+
     @property
-    def number(self) -> int: ...
+    def area(self) -> int:
+        """The number of its area. ValueError for the block of a small array, which has none."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the area. ValueError for the block of a small array, which has none."""
+
     @property
     def exports(self) -> int:
         """The views that exist now."""
@@ -358,7 +406,9 @@ class Block(Buffer):
         """Whether it is still here: not given away and not released."""
 
     @property
-    def readonly(self) -> bool: ...
+    def readonly(self) -> bool:
+        """Whether its content cannot be written here."""
+
     def resize(self, nbytes: int) -> None:
         """Sets the length of the content, up to the capacity."""
 

@@ -8,26 +8,29 @@ import base64
 import dataclasses
 import inspect
 import json
+import sys
 import typing
 from typing import Any
 
 from . import _bodies
 from ._native import Message
-from .arrays import Array
-from .codec import _typed
+from .arrays import is_array
+from .codec import reader, type_name
 
-HELLO, TASK, DONE = 1, 2, 3
+HELLO, TASK, DONE, REFUSED = 1, 2, 3, 4
+# Whether this process is a worker that imports the main program of its pool.
+is_importing_main = False
 
 
 def without_arrays(value: Any, arrays: list[Any]) -> Any:
     """The value as JSON has it. Its arrays go to the list."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
-    if _bodies._is_array(value):
+    if is_array(value):
         arrays.append(value)
         return {"$a": len(arrays) - 1}
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"$b": base64.b64encode(value).decode()}
+        return {"$b": base64.b64encode(bytes(value)).decode()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return {field.name: without_arrays(getattr(value, field.name), arrays) for field in fields}
@@ -37,12 +40,21 @@ def without_arrays(value: Any, arrays: list[Any]) -> Any:
         return {key: without_arrays(item, arrays) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [without_arrays(item, arrays) for item in value]
-    if hasattr(value, "item") and hasattr(value, "dtype"):  # a scalar of numpy
-        return without_arrays(value.item(), arrays)
-    raise TypeError(
-        f"a {type(value).__name__} cannot go to another process: only plain values, bytes, "
-        "dataclasses and arrays can, since nothing is pickled"
-    )
+    if _is_number(value):
+        return value.item()
+    advice = "only plain values, bytes, dataclasses and arrays can, since nothing is pickled"
+    if any(hasattr(value, name) for name in ("dtype", "__array__", "__dlpack__")):
+        advice = "send numpy.asarray(value), and beside it what that leaves out, as a mask"
+    raise TypeError(f"a {type_name(value)} cannot go to another process: {advice}")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a scalar of numpy that Python has as a number too."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(value, numpy.generic):
+        return False
+    return value.dtype.kind in "biuf" and value.dtype.isnative and value.dtype.itemsize <= 8 \
+        and type(value).__module__ == "numpy"
 
 
 def with_arrays(value: Any, arrays: list[Any]) -> Any:
@@ -65,8 +77,7 @@ def write(value: Any) -> bytes:
 
 def read(message: Message) -> Any:
     """The value in a message with a list of arrays."""
-    _, rest = _bodies.split(message.data)
-    return json.loads(rest)
+    return json.loads(_bodies.rest_of(message.data))
 
 
 def name_of(function: Any) -> str:
@@ -91,7 +102,7 @@ def annotated(value: Any, hint: Any) -> Any:
     kind = typing.get_origin(hint) or hint
     if dataclasses.is_dataclass(kind) or (kind in (tuple, set) and isinstance(value, list)):
         try:
-            return _typed(value, hint, "$")
+            return reader(hint)(value, "$")
         except TypeError:  # an annotation with types of others, as arrays
             return tuple(value) if kind is tuple else value
     return value

@@ -53,6 +53,15 @@ class AsyncEndpoint:
         """The address of the endpoint."""
         return self.endpoint.address
 
+    @property
+    def receive_limit(self) -> int:
+        """The longest body that the endpoint takes, as `Endpoint.receive_limit`."""
+        return self.endpoint.receive_limit
+
+    @receive_limit.setter
+    def receive_limit(self, nbytes: int) -> None:
+        self.endpoint.receive_limit = nbytes
+
     async def receive(
         self, source: int | None = None, *, timeout: float | None = None
     ) -> Message:
@@ -183,9 +192,9 @@ class AsyncEndpoint:
         except TimeoutError as error:
             raise self._late(error, "wait", None) from None
 
-    def reply(self, to: int, body: Any = None, *, type: int = 0) -> None:
-        """Answers a request. Never waits."""
-        self.endpoint.reply(to, body, type=type)
+    def reply(self, to: int, body: Any = None, *, type: int = 0) -> bool:
+        """Answers a request. Never waits. False if its sender does not wait any more."""
+        return self.endpoint.reply(to, body, type=type)
 
     def notify(self, to: int) -> None:
         """Notifies a peer. Never waits."""

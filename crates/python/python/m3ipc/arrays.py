@@ -6,7 +6,9 @@ nothing here can write an array that belongs to another process.
 """
 from __future__ import annotations
 
+import functools
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ._native import Block
@@ -28,10 +30,12 @@ class Array:
     the caller keeps it.
     """
 
-    __slots__ = ("block", "dtype", "shape")
+    __slots__ = ("_home", "block", "dtype", "shape")
 
     def __init__(self, block: Block, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.block, self.dtype, self.shape = block, dtype, shape
+        # The worker of a pool that can get the memory as it is.
+        self._home: int | None = None
 
     @property
     def nbytes(self) -> int:
@@ -47,11 +51,11 @@ class Array:
         """A view for numpy, without a copy. Delete it before the array is given away."""
         import numpy
 
-        view: Any = self.block  # a buffer
-        flat: np.ndarray[Any, Any] = numpy.frombuffer(
-            view, dtype=self.dtype, count=math.prod(self.shape)
-        )
-        return flat.reshape(self.shape)
+        view: Any = self.block  # a buffer, which `frombuffer` keeps, unlike `ndarray`
+        shape = self.shape
+        if len(shape) == 1:
+            return numpy.frombuffer(view, self.dtype, shape[0])
+        return numpy.frombuffer(view, self.dtype, math.prod(shape)).reshape(shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         import numpy
@@ -89,28 +93,67 @@ class Array:
         return f"<m3ipc.Array {self.dtype} {self.shape}{state}>"
 
 
+def is_array(value: Any) -> bool:
+    """Whether the value travels as an array. A subclass of numpy's array may say more than its
+    numbers, as a mask does, so it does not."""
+    if isinstance(value, Array):
+        return True
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) in (numpy.ndarray, numpy.memmap)
+
+
 def plain_dtype(dtype: Any) -> np.dtype[Any]:
-    """The numpy type, if its values are plain bytes."""
+    """The numpy type, if its values are plain bytes that its name describes."""
     import numpy
 
-    found: np.dtype[Any] = numpy.dtype(dtype)
+    return _plain_dtype(dtype if isinstance(dtype, numpy.dtype) else numpy.dtype(dtype))
+
+
+@functools.lru_cache(256)
+def _plain_dtype(found: np.dtype[Any]) -> np.dtype[Any]:
     if found.hasobject or found.kind not in _PLAIN or found.fields or found.subdtype:
         raise TypeError(f"arrays of {found} cannot be handed over: their values are no plain bytes")
+    if found.char in "gG":
+        raise TypeError(f"arrays of {found} cannot be handed over: machines differ in its bytes")
+    # The type of another package has the name of raw bytes, or of none.
+    import numpy
+
+    try:
+        is_named = numpy.dtype(found.str) == found
+    except TypeError:
+        is_named = False
+    if not is_named:
+        raise TypeError(
+            f"arrays of {found} cannot be handed over: numpy has no name for the type; send a "
+            "view of them as integers"
+        )
     return found
 
 
-def of_claim(block: Block, dtype: Any, shape: Any) -> Array:
-    """The array that a peer claims the block to be. ValueError if the claim is wrong."""
+@functools.lru_cache(256)
+def named_dtype(name: str) -> np.dtype[Any]:
+    """The numpy type of this name, if its values are plain bytes."""
+    return plain_dtype(name)
+
+
+def type_and_shape(dtype: Any, shape: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type and the shape that a peer claims. ValueError if they are wrong."""
     if not isinstance(dtype, str) or len(dtype) > 64 or not isinstance(shape, list):
         raise ValueError("a bad type or shape")
     if len(shape) > _DIMENSIONS_MAX:
         raise ValueError("too many dimensions")
-    if not all(type(length) is int and length >= 0 for length in shape):
-        raise ValueError("a bad length")
+    for length in shape:
+        if type(length) is not int or length < 0:
+            raise ValueError("a bad length")
     try:
-        array = Array(block, plain_dtype(dtype), tuple(shape))
-    except TypeError as error:
+        return named_dtype(dtype), tuple(shape)
+    except Exception as error:  # whatever the words do to numpy
         raise ValueError(str(error)) from None
+
+
+def of_claim(block: Block, dtype: Any, shape: Any) -> Array:
+    """The array that a peer claims the block to be. ValueError if the claim is wrong."""
+    array = Array(block, *type_and_shape(dtype, shape))
     if array.nbytes > block.nbytes:
         raise ValueError(f"{array.nbytes} bytes in a block of {block.nbytes}")
     return array

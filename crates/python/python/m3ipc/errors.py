@@ -151,7 +151,8 @@ class NoResources(Error, OSError):
 
 
 class WorkerDied(OutcomeUnknown):
-    """The worker of a pool ended while it had the task. Its exit code is `exitcode`."""
+    """The worker of a pool ended while it had the task. Its exit code is `exitcode`: the negative
+    number of a signal that ended it, or None where the program left none to read."""
 
     exitcode: int | None = None
 

@@ -12,7 +12,8 @@
             print(pool.submit(total, a).result())
 
 The worker owns the array from then on. It frees it, or returns it: a result that is the array
-itself comes back without a copy too. Other numpy arrays are copied once.
+itself comes back without a copy too. Other numpy arrays are copied once. An array's memory is
+shared with one worker alone; where that worker is busy or dead, another one gets a copy.
 
 A worker that ends while it has a task makes the exception `WorkerDied`, and another one is
 started. A task that no worker had taken is repeated, unless its array was lost with the worker.
@@ -20,12 +21,12 @@ started. A task that no worker had taken is repeated, unless its array was lost 
 from __future__ import annotations
 
 import collections
+import hmac
 import itertools
 import os
 import selectors
-import subprocess
-import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -33,19 +34,26 @@ from typing import Any
 
 from . import _bodies, _tasks
 from ._native import Node, Pending, Vm
-from .arrays import Array
-from .errors import Died, Error, NotTaken, Unbound, WorkerDied
+from ._processes import Process, Processes, main_program
+from .arrays import Array, plain_dtype
+from .errors import Died, DiedAfter, Error, NotTaken, Unbound, WorkerDied, _make
 
-# How often the dispatcher looks at workers that have not called yet, in seconds.
-_LOOK = 0.2
+# How often the dispatcher looks at processes, in seconds: at those that have not called yet, and
+# at the others. Only a daemon reports the ends of these, and there may be none.
+_LOOK, _LOOK_LATER = 0.2, 1.0
+# How long the report of a worker's end may take, in seconds.
+_REPORT = 3.0
 # Workers that end before their first call, one after the other, before the pool gives up.
 _STARTS_MAX = 3
 # How long a worker whose endpoint is gone may take to end by itself, in seconds.
 _END = 1.0
 # Messages of one round. A peer that sends without end must not keep the lock.
 _ROUND = 128
+# How often a task is repeated whose arrays did not arrive.
+_REFUSALS_MAX = 3
+# Tasks among which a worker looks for one whose arrays it has.
+_TASKS_AHEAD = 64
 
-_numbers = itertools.count()
 # The pools of this process that share a VM of their own: a process has one VM.
 _sharing = 0
 
@@ -60,72 +68,120 @@ class TaskFailed(Error):
 class _Task:
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.future: Future[Any] = Future()
+        self.refusals = 0
         self.function = function
         self.arrays: list[Any] = []
         self.sources: list[Any] = []
         values = {"a": list(args), "k": kwargs}
+        if getattr(function, "__module__", None) == "__main__" and main_program()[0] == "none":
+            raise TypeError(
+                f"{function!r} is of a main program that is no file, which a worker cannot "
+                "import; put the function in a module"
+            )
         self.rest = _tasks.write(
             {"f": _tasks.name_of(function), **_tasks.without_arrays(values, self.arrays)}
         )
 
 
 class _Worker:
-    def __init__(self, number: int, process: subprocess.Popen[bytes]) -> None:
-        self.number, self.process = number, process
+    def __init__(self, process: Process) -> None:
+        self.process = process
         self.address: int | None = None
         self.task: _Task | None = None
         self.pending: Pending | None = None
         self.given: list[Any] = []
+        self.seen_dead: float | None = None
 
 
 class Pool:
-    """A pool of worker processes. See the head of the module."""
+    """A pool of worker processes. See the head of the module.
+
+    The workers run the interpreter of this process, or `executable` where this process is another
+    program with Python in it.
+    """
 
     def __init__(
-        self, workers: int | None = None, *, vm: Vm | None = None, node: Node | None = None
+        self,
+        workers: int | None = None,
+        *,
+        vm: Vm | None = None,
+        node: Node | None = None,
+        executable: str | os.PathLike[str] | None = None,
     ) -> None:
+        if _tasks.is_importing_main:
+            raise RuntimeError("the import of the main program makes a pool")
+        self._is_forked = False
+        self._processes = Processes(executable)
+        self._finalizer = weakref.finalize(self, self._processes.end)
         self._node = node or Node()
         self._is_sharing = vm is None
         self._vm = vm or self._share_vm()
         self._endpoint = self._vm.bind()
         self._lock = threading.RLock()  # of the endpoint and of all below
+        self._is_admitted = threading.Condition(self._lock)
         self._queue: collections.deque[_Task] = collections.deque()
         self._workers: list[_Worker] = []
+        self._open: set[Future[Any]] = set()
+        self._turns = itertools.count()
         self._ended = 0
         self._closing = False
         self._broken: BaseException | None = None
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._own = self._own_identity()
         for _ in range(workers or os.cpu_count() or 1):
             self._start_worker()
+        _pools.add(self)
         self._thread = threading.Thread(target=self._dispatch, name="m3ipc-pool", daemon=True)
         self._thread.start()
-        self._finalizer = weakref.finalize(self, _end, [w.process for w in self._workers])
 
     def _share_vm(self) -> Vm:
         global _sharing
         _sharing += 1
         return self._node.open_vm(f"pool{os.getpid()}", life="creator", grace=1)
 
+    def _own_identity(self) -> tuple[int, int] | None:
+        """The process and the user of this process, as the daemon sees them."""
+        with self._vm.bind() as probe:
+            probe.notify(self._endpoint.address)
+            self._endpoint.receive(probe.address)
+            return self._endpoint._identity(probe.address)
+
+    def _check(self) -> None:
+        if self._is_forked:
+            raise _forked()
+
     def array(self, shape: int | tuple[int, ...], dtype: Any = None) -> Array:
-        """An array in shared memory, to be handed to a worker without a copy."""
+        """An array in shared memory, to be handed to a worker without a copy.
+
+        Waits until a worker has started.
+        """
+        self._check()
         with self._lock:
-            return _bodies.new_array(self._endpoint, shape, dtype, None)
+            while not (self._closing or self._broken or self._admitted()):
+                self._is_admitted.wait()
+            self._check_open()
+            home = self._next_home()
+            array = _bodies.new_array(self._endpoint, shape, dtype, home)
+            array._home = home
+            return array
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Runs a function in a worker. Its arguments are plain values, dataclasses and arrays."""
+        self._check()
         task = _Task(function, args, kwargs)
         with self._lock:
-            if self._closing or self._broken:
-                raise Unbound("the pool is closed; make another one") from self._broken
+            self._check_open()
             task.sources = task.arrays
             task.arrays = [
-                array if isinstance(array, Array) else _bodies.copied(self._endpoint, None, array)
+                array if isinstance(array, Array) else self._copied(array)
                 for array in task.arrays
             ]
             for array in task.arrays:
-                if array.block.exports or not array.is_held:
+                if isinstance(array, Array) and (array.block.exports or not array.is_held):
                     array.block.release()  # raises the exception that says why
                     raise BufferError("the array was given away; its new owner has the memory")
+            self._open.add(task.future)
+            task.future.add_done_callback(self._open.discard)
             self._queue.append(task)
             self._wake()
         return task.future
@@ -133,26 +189,31 @@ class Pool:
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
         """The results for each set of arguments, in their order."""
         futures = [self.submit(function, *args) for args in zip(*iterables)]
+        self._check()
         return (future.result() for future in futures)
 
     @property
     def pids(self) -> list[int]:
         """The process ids of the workers."""
+        self._check()
         with self._lock:
             return [worker.process.pid for worker in self._workers]
 
     def close(self) -> None:
         """Ends the workers. Tasks that have not ended get `WorkerDied` or are cancelled."""
+        self._check()
         with self._lock:
             if self._closing:
                 return
             self._closing = True
+            self._is_admitted.notify_all()
             self._wake()
         self._thread.join()
+        # First the workers: none of them is to find the endpoint gone.
+        self._finalizer()
         os.close(self._wake_read)
         os.close(self._wake_write)
         self._endpoint.close()
-        self._finalizer()
         if self._is_sharing:
             global _sharing
             _sharing -= 1
@@ -160,10 +221,23 @@ class Pool:
                 self._node.end_vm(self._vm)
 
     def __enter__(self) -> Pool:
+        self._check()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _after_fork(self) -> None:
+        """In a child by fork: no method waits for what only the parent can do."""
+        self._is_forked = True
+        self._finalizer.detach()
+        self._processes.after_fork()
+        for future in list(self._open):
+            future.__init__()  # type: ignore[misc] # the parent's lock may be held here for ever
+            future.set_exception(_forked())
+        if not self._closing:
+            os.close(self._wake_read)
+            os.close(self._wake_write)
 
     # The rest runs in the thread of the dispatcher, or with the lock.
 
@@ -173,19 +247,34 @@ class Pool:
         except BlockingIOError:
             pass  # it is awake already
 
+    def _check_open(self) -> None:
+        if self._closing or self._broken:
+            raise Unbound("the pool is closed; make another one") from self._broken
+
+    def _admitted(self) -> list[int]:
+        return [worker.address for worker in self._workers if worker.address is not None]
+
+    def _next_home(self) -> int | None:
+        """The worker that is to get the next array. None before the first one is admitted."""
+        admitted = self._admitted()
+        return admitted[next(self._turns) % len(admitted)] if admitted else None
+
+    def _copied(self, view: Any, home: int | None = None) -> Any:
+        """A copy in the memory that is shared with a worker, or beside it before there is one."""
+        home = self._next_home() if home is None else home
+        if home is None:
+            plain_dtype(view.dtype)
+            return view.copy()
+        array = _bodies.copied(self._endpoint, home, view)
+        array._home = home
+        return array
+
     def _start_worker(self) -> None:
-        number = next(_numbers)
-        main = getattr(sys.modules.get("__main__"), "__file__", None)
-        words = [sys.executable, "-m", "m3ipc._worker", self._vm.name]
-        words += [str(self._endpoint.address), str(number)]
-        words += [os.path.abspath(main)] if main else []
-        environment = os.environ | {"M3_RUNTIME_DIR": self._node.directory}
-        environment["PYTHONPATH"] = os.pathsep.join(part or os.getcwd() for part in sys.path)
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment)
-        self._workers.append(_Worker(number, process))
-        if hasattr(self, "_finalizer"):
-            self._finalizer.detach()
-            self._finalizer = weakref.finalize(self, _end, [w.process for w in self._workers])
+        process = self._processes.start(
+            self._vm.name, self._endpoint.address, self._node.directory
+        )
+        if process is not None:
+            self._workers.append(_Worker(process))
 
     def _dispatch(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -197,7 +286,7 @@ class Pool:
                     with self._lock:
                         self._step()
                         is_starting = any(w.address is None for w in self._workers)
-                    selector.select(_LOOK if is_starting else None)
+                    selector.select(_LOOK if is_starting else _LOOK_LATER)
                     try:
                         os.read(self._wake_read, 4096)
                     except BlockingIOError:
@@ -225,24 +314,61 @@ class Pool:
             elif message.is_request and message.type == _tasks.HELLO:
                 self._admit(message)
         for worker in list(self._workers):
-            if worker.address is None and worker.process.poll() is not None:
-                self._replace(worker)
-        for worker in list(self._workers):
-            if not self._queue:
-                break
-            if worker.address is not None and worker.task is None:
-                self._begin(worker, self._queue.popleft())
+            if worker.process.has_ended():
+                self._note_end(worker)
+        # First the tasks whose arrays a worker has, then any: others get copies of the arrays.
+        for is_any in (False, True):
+            for worker in list(self._workers):
+                if worker.address is not None and worker.task is None:
+                    task = self._take_task(worker.address, is_any)
+                    if task is not None:
+                        self._begin(worker, task)
+
+    def _take_task(self, address: int, is_any: bool) -> _Task | None:
+        for task in itertools.islice(self._queue, _TASKS_AHEAD):
+            homes = {getattr(array, "_home", None) for array in task.arrays} - {None}
+            if is_any or homes <= {address}:
+                self._queue.remove(task)
+                return task
+        return None
 
     def _admit(self, message: Any) -> None:
+        """Admits the worker that the daemon vouches for: its process, and the user of this one."""
         for worker in self._workers:
-            if worker.address is None and str(worker.number).encode() == message.data:
+            if worker.address is None and self._is_of(message, worker.process):
                 try:
                     self._endpoint.watch(message.source)
-                    message.reply()
-                except Error:  # it ended, or waits no longer: its process will end
+                    if message.reply() is False:  # it waits no longer: its process will end
+                        return
+                except Error:
                     return
                 worker.address = message.source
                 self._ended = 0
+                self._is_admitted.notify_all()
+                return
+
+    def _is_of(self, message: Any, process: Process) -> bool:
+        identity = self._endpoint._identity(message.source)
+        if identity is None or self._own is None or identity[1] != self._own[1]:
+            return False
+        if self._own[0] == os.getpid():
+            return identity[0] == process.pid
+        # The daemon is in another PID namespace, with other numbers. Only the worker can read this.
+        return hmac.compare_digest(message.data, process.token.encode())
+
+    def _note_end(self, worker: _Worker) -> None:
+        """The process has ended. A daemon, if one runs, reports whether it had taken its task."""
+        now = time.monotonic()
+        worker.seen_dead = worker.seen_dead or now
+        if worker.address is None or worker.task is None:
+            self._replace(worker)
+        elif now > worker.seen_dead + _REPORT and worker.pending is not None:
+            pending = worker.pending
+            self._failed(worker, DiedAfter("nobody reported the end of the worker"))
+            try:
+                self._endpoint._abandon(pending)
+            except Error:  # the endpoint is gone, and the request with it
+                pass
 
     def _note_death(self, address: int) -> None:
         for worker in list(self._workers):
@@ -251,14 +377,14 @@ class Pool:
 
     def _replace(self, worker: _Worker) -> None:
         self._workers.remove(worker)
-        _exit_code(worker.process)
+        code = worker.process.end(_END)
+        self._processes.forget(worker.process)
         if self._closing:
             return
         if worker.address is None:
             self._ended += 1
             if self._ended >= _STARTS_MAX:
-                code = worker.process.returncode
-                text = f"{_STARTS_MAX} workers ended at their start, with exit code {code}"
+                text = f"{_STARTS_MAX} workers ended at their start, with {_text(code)}"
                 raise WorkerDied(text)
         self._start_worker()
 
@@ -268,7 +394,16 @@ class Pool:
                 return
         assert worker.address is not None
         worker.task = task
+        moved: list[Array] = []
         try:
+            for index, array in enumerate(task.arrays):
+                if not isinstance(array, Array):
+                    task.arrays[index] = self._copied(array, worker.address)
+                elif array._home != worker.address and not array.block._is_local:
+                    if array.block.exports:
+                        array.block.release()  # raises the exception that says why
+                    task.arrays[index] = self._copied(array.numpy(), worker.address)
+                    moved.append(array)
             data, inline, worker.given = _bodies.with_arrays(
                 self._endpoint, worker.address, task.arrays, task.rest
             )
@@ -276,6 +411,11 @@ class Pool:
         except Exception as error:
             self._failed(worker, error)
             return
+        for array in moved:
+            try:
+                array.release()
+            except BufferError:  # another thread just made a view, of memory that nobody else has
+                pass
         self._poll(worker)
 
     def _poll(self, worker: _Worker) -> None:
@@ -289,8 +429,24 @@ class Pool:
             return
         if answer is not None:
             worker.task = worker.pending = None
-            worker.given = []
-            _finish(task, answer)
+            given, worker.given = worker.given, []
+            if answer.type == _tasks.REFUSED and task.refusals < _REFUSALS_MAX:
+                self._send_again(worker, task, given)
+            else:
+                _finish(task, answer)
+
+    def _send_again(self, worker: _Worker, task: _Task, given: list[Any]) -> None:
+        """The worker could not accept the arrays: no new member joins the area of a dead daemon."""
+        assert worker.address is not None
+        task.refusals += 1
+        _bodies.take_back(self._endpoint, given)
+        self._endpoint._forget_area(worker.address)
+        for array in task.arrays:
+            array._home = None  # the next worker gets a copy
+        if self._restore(task):
+            self._queue.appendleft(task)
+        else:
+            task.future.set_exception(WorkerDied("an array of the task was lost with its area"))
 
     def _failed(self, worker: _Worker, error: Exception) -> None:
         """The request ended with an error: its worker died, or it could not be sent."""
@@ -299,12 +455,13 @@ class Pool:
         worker.task = worker.pending = None
         _bodies.take_back(self._endpoint, worker.given)
         worker.given = []
-        is_dead = isinstance(error, Died) or worker.process.poll() is not None
+        is_dead = isinstance(error, Died) or worker.process.has_ended()
         if isinstance(error, NotTaken) and is_dead and self._restore(task):
             self._queue.appendleft(task)
         elif is_dead:
-            code = _exit_code(worker.process)
-            died = WorkerDied(f"worker {worker.process.pid} ended with {code} during the task")
+            code = worker.process.end(_END)
+            text = f"worker {worker.process.pid} ended with {_text(code)} during the task"
+            died = WorkerDied(text)
             died.code, died.peer, died.exitcode = getattr(error, "code", 0), worker.address, code
             task.future.set_exception(died)
         else:
@@ -318,11 +475,12 @@ class Pool:
             if not task.arrays[index].is_held:
                 if isinstance(source, Array):
                     return False
-                task.arrays[index] = _bodies.copied(self._endpoint, None, source)
+                task.arrays[index] = self._copied(source)
         return True
 
     def _fail_all(self) -> None:
         with self._lock:
+            self._is_admitted.notify_all()
             running = [worker.task for worker in self._workers if worker.task is not None]
             for worker in self._workers:
                 worker.task = worker.pending = None
@@ -340,6 +498,8 @@ def _finish(task: _Task, answer: Any) -> None:
     """Gives the result of a task to its future."""
     try:
         arrays = _bodies.whole(answer)
+        for array in arrays:
+            array._home = answer.source
         result = _tasks.read(answer)
         if "e" in result:
             name, text, trace = result["e"]
@@ -354,18 +514,22 @@ def _finish(task: _Task, answer: Any) -> None:
         task.future.set_result(value)
 
 
-def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a worker whose endpoint is gone. One that goes on is killed."""
-    try:
-        return process.wait(_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
+def _forked() -> Error:
+    text = "this pool belongs to the parent process, and a fork shares none; make one in the child"
+    return _make("fork", -310, text, None)
 
 
-def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-    for process in processes:
-        process.wait()
+def _text(code: int | None) -> str:
+    return "an unknown exit code" if code is None else f"exit code {code}"
+
+
+def _after_fork() -> None:
+    global _sharing
+    _sharing = 0
+    for pool in list(_pools):
+        pool._after_fork()
+    _pools.clear()
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_after_fork)

@@ -2,22 +2,22 @@
 
 use super::body::{message_of, raw, refuse};
 use super::owned::Owned;
-use super::{Endpoint, of_receive, reply_by};
-use crate::error::Fault;
+use super::{Endpoint, reply_by};
+use crate::error::{Fault, of_receive};
 use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
-use m3ipc::{Address, LONG_MAX_BYTES, ReplyReceiveError, Source, Timeout};
+use m3ipc::{Address, LONG_MAX_BYTES, Source, Timeout};
 use pyo3::prelude::*;
 
 impl Endpoint {
-    /// Sends a reply.
+    /// Sends a reply. Whether its client still waited.
     pub(super) fn reply(
         slf: &Bound<'_, Self>,
         to: i32,
         body: Option<&Bound<'_, PyAny>>,
         m_type: i32,
         inline: Option<&[u8]>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         match raw(body) {
             Some(bytes) => {
                 slf.get().reply_raw(slf.py(), to, bytes, m_type, inline.unwrap_or_default())
@@ -25,7 +25,7 @@ impl Endpoint {
             None => {
                 refuse(inline)?;
                 let reply = bodies!(slf.py(), "reply")?;
-                reply.call1((slf, to, body, m_type)).map(drop)
+                reply.call1((slf, to, body, m_type))?.extract()
             }
         }
     }
@@ -37,11 +37,12 @@ impl Endpoint {
         bytes: &[u8],
         m_type: i32,
         inline: &[u8],
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         let (to, message) = (Address(to), message_of(m_type, inline)?);
         let reply = |bound: &mut Owned| {
-            let answered = bound.endpoint.reply_long(to, &message, bytes);
-            answered.map_err(|error| Fault::from(error).with(to))
+            let delivered = bound.endpoint.reply_long(to, &message, bytes);
+            let is_yes = delivered.map(|delivered| delivered.is_yes());
+            is_yes.map_err(|error| Fault::from(error).with(to))
         };
         // A longer payload may need memory, and a copy that takes a while.
         if bytes.len() <= LONG_MAX_BYTES { self.enter_quick(reply) } else { self.enter(py, reply) }
@@ -101,8 +102,8 @@ impl Endpoint {
             Some(bytes) => message_of(m_type, inline.unwrap_or_default()).and_then(|message| {
                 Self::reply_receive_raw(slf, to, (&message, bytes), limit, &mut answered)
             }),
-            None => Self::reply(slf, to, body, m_type, inline).and_then(|()| {
-                answered = true;
+            None => Self::reply(slf, to, body, m_type, inline).and_then(|is_delivered| {
+                answered = is_delivered;
                 Self::receive_within(slf, None, limit)
             }),
         };
@@ -121,12 +122,10 @@ impl Endpoint {
     ) -> PyResult<Message> {
         let to = Address(to);
         let (received, data, block) = slf.get().enter(slf.py(), |bound| {
-            let next = bound.endpoint.reply_receive_long_bytes(to, answer, bytes, limit);
-            *answered = !matches!(next, Err(ReplyReceiveError::Reply(_)));
-            let (received, data) = next.map_err(|error| match error {
-                ReplyReceiveError::Reply(error) => Fault::from(error).with(to),
-                ReplyReceiveError::Receive(error) => of_receive(error, Source::Any),
-            })?;
+            let delivered = bound.endpoint.reply_long(to, answer, bytes);
+            *answered = delivered.map_err(|error| Fault::from(error).with(to))?.is_yes();
+            let next = bound.endpoint.receive_bytes(Source::Any, limit);
+            let (received, data) = next.map_err(|error| of_receive(error, Source::Any))?;
             Ok((received, data, bound.endpoint.take_block()))
         })?;
         Message::of(

@@ -8,6 +8,7 @@ use entry::Entry;
 use ldap3::{LdapConn, LdapConnSettings, LdapError, Mod, Scope, SearchEntry};
 use m3ipc_fabric::Registry;
 use std::collections::HashSet;
+use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,16 +56,25 @@ impl Address {
         if base.is_empty() {
             return Err(wrong("add the name of the cluster's entry, as in ldapi:///cn=lab,o=m3"));
         }
-        let local = host.starts_with("127.") || host.starts_with("localhost");
-        let local = local || host.starts_with("[::1]");
         match scheme {
             "ldapi" | "ldaps" => {}
-            "ldap" if starttls || plain || local => {}
+            "ldap" if starttls || plain || is_this_machine(host) => {}
             "ldap" => return Err(wrong("no TLS; use ldaps, --starttls, or --plain")),
             _ => return Err(wrong("the scheme is ldapi, ldaps or ldap")),
         }
         Ok(Self { server: format!("{scheme}://{host}/"), base, starttls, who })
     }
+}
+
+/// Whether `HOST` or `HOST:PORT` is this machine in each resolver: `localhost` or an address.
+fn is_this_machine(host: &str) -> bool {
+    let port = |rest: &str| rest.is_empty() || rest[1..].parse::<u16>().is_ok();
+    if let Some(rest) = host.strip_prefix("[::1]") {
+        return rest.is_empty() || (rest.starts_with(':') && port(rest));
+    }
+    let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
+    let is_loopback = || name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+    port(rest) && (name == "localhost" || is_loopback())
 }
 
 fn percent_decode(text: &str) -> Option<String> {
@@ -243,11 +253,29 @@ mod tests {
 
     #[test]
     fn a_url_names_the_server_and_the_entry() {
-        let parse = |url| Address::parse(url, false, false, Who::Anonymous);
+        let parse = |url: &str| Address::parse(url, false, false, Who::Anonymous);
         let address = parse("ldapi://%2Frun%2Fs/cn=my%20lab,o=m3").expect("a URL");
         assert_eq!(address.server, "ldapi://%2Frun%2Fs/");
         assert_eq!(address.base, "cn=my lab,o=m3");
-        assert!(parse("ldap://127.0.0.1:3890/cn=lab").is_ok());
+        for local in ["127.0.0.1:3890", "127.8.8.8", "localhost", "localhost:389", "[::1]:389"] {
+            let url = format!("ldap://{local}/cn=lab");
+            assert!(parse(&url).is_ok(), "{local}");
+        }
+        for far in [
+            "localhost.example.org",
+            "localhost.example.org:389",
+            "127.0.0.1.example.org",
+            "127.example.org",
+            "localhost@example.org",
+            "localhost:389@example.org",
+            "[::1]example.org",
+            "[::1]@example.org",
+            "example.org",
+            "",
+        ] {
+            let url = format!("ldap://{far}/cn=lab");
+            assert!(parse(&url).is_err(), "{far}");
+        }
         for (url, named) in [
             ("ldap://192.0.2.1/cn=lab", "--starttls"),
             ("ldaps://192.0.2.1", "add the name"),

@@ -7,8 +7,8 @@
 
 use crate::next;
 use core::ffi::{CStr, c_char, c_int};
-use m3ipc_shim::exec::environment::{Additions, NAMES, additions};
-use m3ipc_shim::exec::{before_exec, target};
+use m3ipc_shim::exec::environment::{Additions, NAMES, PRELOAD, additions, take_out};
+use m3ipc_shim::exec::{Starter, before_exec, target};
 
 /// An array of strings, as execve(2) has it.
 pub type Strings = *const *const c_char;
@@ -54,23 +54,65 @@ pub unsafe fn variable<'a>(environment: Strings, name: &str) -> Option<&'a CStr>
     })
 }
 
+/// Takes the library and its variables out of the environment of this process, in place: programs
+/// that it executes do not get them.
+///
+/// # Safety
+/// The constructor calls this, while there is one thread. The array and its strings are those that
+/// the kernel gave to the program, or a library in its place.
+pub unsafe fn leave_environment() {
+    let array = own_environment().cast_mut().cast::<*mut c_char>();
+    let (mut from, mut to) = (array, array);
+    // SAFETY: the array ends with a null pointer, and `to` is never behind `from`.
+    unsafe {
+        while !from.is_null() && !(*from).is_null() {
+            if stays_in_environment(*from) {
+                *to = *from;
+                to = to.add(1);
+            }
+            from = from.add(1);
+        }
+        if !to.is_null() {
+            *to = core::ptr::null_mut();
+        }
+    }
+}
+
+/// Whether a variable stays. The list of preloaded libraries loses this one.
+///
+/// # Safety
+/// The string ends with a zero, and may be written.
+unsafe fn stays_in_environment(entry: *mut c_char) -> bool {
+    // SAFETY: the caller promises the string.
+    let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
+    let Some(equals) = bytes.iter().position(|byte| *byte == b'=') else { return true };
+    let (name, length) = (&bytes[..equals], bytes.len() - equals - 1);
+    if name != PRELOAD.as_bytes() {
+        return !NAMES.iter().any(|own| own.as_bytes() == name);
+    }
+    // SAFETY: the value of the string, of which no other reference lives.
+    let list = unsafe { core::slice::from_raw_parts_mut(entry.add(equals + 1).cast(), length) };
+    let left = take_out(list);
+    // SAFETY: at most the end of the string.
+    unsafe { *entry.add(equals + 1 + left) = 0 };
+    left > 0
+}
+
 /// Variables of an environment to which others can be added.
 const VARIABLES_MAX: usize = 512;
 
 /// An environment with additions, on the stack of an exec.
 struct Environment {
-    pointers: [*const c_char; VARIABLES_MAX + NAMES.len() + 1],
+    pointers: [*const c_char; VARIABLES_MAX + NAMES.len() + 2],
 }
 
 impl Environment {
-    const fn new() -> Self {
-        Self { pointers: [core::ptr::null(); VARIABLES_MAX + NAMES.len() + 1] }
-    }
-
-    /// The environment with the additions; the same environment where it is too large.
+    /// The environment with what a program with the library needs; the same environment where that
+    /// is too large.
     ///
     /// # Safety
-    /// As execve(2) demands of an environment.
+    /// As execve(2) demands of an environment. The result lives as long as this room.
+    #[inline(never)]
     unsafe fn extended(&mut self, environment: Strings, additions: &Additions) -> Strings {
         // SAFETY: the caller promises the environment.
         if unsafe { each(environment) }.count() > VARIABLES_MAX {
@@ -87,22 +129,35 @@ impl Environment {
     }
 }
 
-/// Runs an exec with an environment that names this library, after the sockets were given up that
-/// its program cannot use. `loads` says whether the program loads the library.
+/// Runs an exec after the sockets were given up that its program cannot use. A program that is to
+/// load the library gets an environment that names it. `loads` says whether it would.
 ///
 /// # Safety
 /// As execve(2) demands of an environment.
 pub unsafe fn exec(
+    starter: Starter,
     environment: Strings,
     loads: impl FnOnce() -> bool,
     call: impl FnOnce(Strings) -> c_int,
 ) -> c_int {
-    before_exec(loads);
+    if !before_exec(starter, loads) {
+        return call(environment);
+    }
+    // SAFETY: the caller promises the environment.
+    unsafe { exec_with(environment, call) }
+}
+
+/// Runs an exec of a program that loads the library.
+///
+/// # Safety
+/// As execve(2) demands of an environment.
+#[inline(never)]
+unsafe fn exec_with(environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_int {
     // SAFETY: the caller promises the environment.
     let Some(additions) = additions(|name| unsafe { variable(environment, name) }) else {
         return call(environment);
     };
-    let mut room = Environment::new();
+    let mut room = Environment { pointers: [core::ptr::null(); VARIABLES_MAX + NAMES.len() + 2] };
     // SAFETY: as above.
     call(unsafe { room.extended(environment, &additions) })
 }
@@ -136,15 +191,6 @@ pub unsafe fn loads_name(name: *const c_char) -> bool {
     unsafe { string(name) }.is_none_or(|name| target::loads_name(name, search))
 }
 
-/// Before the C library starts the shell by itself, with the environment of this process.
-pub fn before_shell() {
-    before_exec(|| {
-        // SAFETY: the environment of this process is valid.
-        let lacks = additions(|name| unsafe { variable(own_environment(), name) }).is_some();
-        !lacks && target::loads_path(libc::AT_FDCWD, c"/bin/sh")
-    });
-}
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn execve(
     path: *const c_char,
@@ -154,7 +200,9 @@ pub unsafe extern "C-unwind" fn execve(
     // SAFETY: the program keeps the contract of execve(2).
     let loads = || unsafe { loads_path(libc::AT_FDCWD, path) };
     // SAFETY: as above.
-    unsafe { exec(environment, loads, |environment| next::execve(path, argv, environment)) }
+    unsafe {
+        exec(Starter::Ends, environment, loads, |environment| next::execve(path, argv, environment))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -172,7 +220,11 @@ pub unsafe extern "C-unwind" fn execvpe(
     // SAFETY: the program keeps the contract of execvpe(3).
     let loads = || unsafe { loads_name(file) };
     // SAFETY: as above.
-    unsafe { exec(environment, loads, |environment| next::execvpe(file, argv, environment)) }
+    unsafe {
+        exec(Starter::Ends, environment, loads, |environment| {
+            next::execvpe(file, argv, environment)
+        })
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -185,7 +237,9 @@ pub unsafe extern "C-unwind" fn execvp(file: *const c_char, argv: Strings) -> c_
 pub unsafe extern "C-unwind" fn fexecve(fd: c_int, argv: Strings, environment: Strings) -> c_int {
     let loads = || target::loads_fd(fd);
     // SAFETY: the program keeps the contract of fexecve(3).
-    unsafe { exec(environment, loads, |environment| next::fexecve(fd, argv, environment)) }
+    unsafe {
+        exec(Starter::Ends, environment, loads, |environment| next::fexecve(fd, argv, environment))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -207,7 +261,7 @@ pub unsafe extern "C-unwind" fn execveat(
     };
     // SAFETY: as above.
     unsafe {
-        exec(environment, loads, |environment| {
+        exec(Starter::Ends, environment, loads, |environment| {
             next::execveat(directory, path, argv, environment, flags)
         })
     }

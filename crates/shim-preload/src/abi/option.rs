@@ -10,7 +10,7 @@ use crate::next;
 use core::ffi::{c_int, c_void};
 use libc::socklen_t;
 use m3ipc_shim::kernel::memory::is_readable;
-use m3ipc_shim::options;
+use m3ipc_shim::options::{self, Setting};
 
 /// The integer in the program's memory, where the memory is long enough.
 ///
@@ -35,11 +35,18 @@ pub unsafe extern "C-unwind" fn setsockopt(
     }
     // SAFETY: setsockopt(2) gets `length` bytes.
     let integer = || unsafe { integer(value, length) };
-    if options::setting(fd, level, name, integer) {
+    let setting = options::setting(fd, level, name, integer);
+    if matches!(setting, Setting::Done) {
         return 0;
     }
     // SAFETY: the program keeps the contract of setsockopt(2).
-    unsafe { next::setsockopt(fd, level, name, value, length) }
+    let result = unsafe { next::setsockopt(fd, level, name, value, length) };
+    if let Setting::MayChange(before) = setting
+        && result == 0
+    {
+        before.pin_if_changed(fd, level, name);
+    }
+    result
 }
 
 /// An option whose value is bytes of the stream; Linux 4.18.

@@ -10,6 +10,7 @@ use core::ffi::{c_char, c_int, c_long, c_void};
 use libc::pid_t;
 use m3ipc_shim::connection::ended;
 use m3ipc_shim::kernel::memory::is_readable;
+use m3ipc_shim::kernel::thread::{storage_word, storage_word_of};
 use m3ipc_shim::lifecycle::opened_plain;
 use m3ipc_shim::process::{forks, vfork as child};
 use m3ipc_shim::{exec, kernel};
@@ -54,6 +55,23 @@ unsafe extern "C-unwind" fn begin_child(start: *mut c_void) -> c_int {
     }
 }
 
+/// The word of a child with the memory of this process that is no thread of it, where the child is
+/// like that of a vfork, or has storage of its own.
+///
+/// # Safety
+/// As clone(2) demands of the storage.
+unsafe fn word_of_child(flags: c_int, storage: *mut c_void) -> Option<usize> {
+    if flags & libc::CLONE_THREAD != 0 {
+        return None;
+    }
+    if flags & libc::CLONE_SETTLS != 0 {
+        // SAFETY: the caller promises the storage.
+        return unsafe { storage_word_of(storage) };
+    }
+    let is_vfork = flags & (libc::CLONE_VFORK | libc::CLONE_FILES) == libc::CLONE_VFORK;
+    is_vfork.then(storage_word)
+}
+
 // In C the last arguments may be missing. The C library ignores them then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn clone(
@@ -66,19 +84,20 @@ pub unsafe extern "C-unwind" fn clone(
     child: *mut pid_t,
 ) -> c_int {
     if flags & libc::CLONE_VM != 0 {
-        // As vfork: the parent sleeps, and the child has its memory and descriptors of its own.
-        let is_vfork = flags & libc::CLONE_VFORK != 0
-            && flags & (libc::CLONE_FILES | libc::CLONE_SETTLS) == 0
-            && !child::in_child();
-        if is_vfork {
-            enter_vfork();
-        } else if flags & libc::CLONE_FILES == 0 {
+        // SAFETY: the program gives its child this storage.
+        let word = unsafe { word_of_child(flags, storage) };
+        if flags & libc::CLONE_FILES == 0 {
             forks::note();
+        }
+        if let Some(word) = word {
+            child::enter(word);
         }
         // SAFETY: the program keeps the contract of clone(2).
         let pid = unsafe { next::clone(act, stack, flags, argument, parent, storage, child) };
-        if is_vfork {
-            child::leave();
+        if let Some(word) = word
+            && (flags & libc::CLONE_VFORK != 0 || pid < 0)
+        {
+            child::leave(word);
         }
         return pid;
     }
@@ -250,12 +269,12 @@ vfork!(__vfork);
 
 extern "C" fn enter_vfork() {
     forks::note();
-    child::enter();
+    child::enter(storage_word());
 }
 
 /// Runs in the parent alone.
 extern "C" fn leave_vfork(result: isize) -> isize {
-    child::leave();
+    child::leave(storage_word());
     if result < 0 {
         errno::set(c_int::try_from(-result).unwrap_or(libc::EAGAIN));
         return -1;

@@ -4,11 +4,11 @@
 //! All arguments go on to the C library unchanged, but for the environment (see `exec`).
 #![allow(unsafe_code)]
 
-use super::exec::{Strings, before_shell, exec, loads_name, loads_path};
+use super::exec::{Strings, exec, loads_name, loads_path};
 use crate::next;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use libc::{FILE, pid_t};
-use m3ipc_shim::exec::duplicated_in_spawn;
+use m3ipc_shim::exec::{Starter, before_exec, duplicated_in_spawn};
 use m3ipc_shim::lifecycle::opened_plain;
 use m3ipc_shim::process::library_files;
 
@@ -25,7 +25,7 @@ unsafe fn spawn(
         return call(environment);
     }
     // SAFETY: the caller promises the environment.
-    unsafe { exec(environment, loads, call) }
+    unsafe { exec(Starter::Stays, environment, loads, call) }
 }
 
 #[unsafe(no_mangle)]
@@ -80,7 +80,7 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
     if !command.is_null() {
-        before_shell();
+        before_exec(Starter::Stays, || false);
     }
     // SAFETY: the program keeps the contract of system(3).
     unsafe { next::system(command) }
@@ -88,7 +88,7 @@ pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
-    before_shell();
+    before_exec(Starter::Stays, || false);
     // SAFETY: the program keeps the contract of popen(3).
     let file = unsafe { next::popen(command, mode) };
     if !file.is_null() {
@@ -110,7 +110,7 @@ pub unsafe extern "C-unwind" fn wordexp(
     flags: c_int,
 ) -> c_int {
     if flags & WRDE_NOCMD == 0 {
-        before_shell();
+        before_exec(Starter::Stays, || false);
     }
     // SAFETY: the program keeps the contract of wordexp(3).
     unsafe { next::wordexp(words, into, flags) }

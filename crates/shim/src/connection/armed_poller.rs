@@ -10,7 +10,7 @@
 //! bounded. A generation that is not the poller's own counts as asleep, and a bit is nothing but a
 //! reason to poll.
 
-use crate::kernel::process;
+use crate::kernel::{apart, process};
 use crate::memory::layout::{POLLER_BYTES, POLLER_FILE_BYTES, POLLERS_MAX, SLOTS_MAX};
 use crate::memory::user_directory::{Name, UserDirectory};
 use crate::memory::window::{OwnPollers, PairMemory, PollersCell};
@@ -59,11 +59,14 @@ fn own() -> Option<OwnPollers> {
     }
     let directory = UserDirectory::current()?;
     let name = Name::Pollers(process::id().unsigned_abs());
-    let file = directory.open(name, POLLER_FILE_BYTES, true).or_else(|_absent| {
-        directory.remove(name);
-        directory.create(name, POLLER_FILE_BYTES)
+    let pollers = apart::run(|| {
+        let file = directory.open(name, POLLER_FILE_BYTES, true).or_else(|_absent| {
+            directory.remove(name);
+            directory.create(name, POLLER_FILE_BYTES)
+        });
+        OwnPollers::map(&file.ok()?).ok()
     });
-    let pollers = OwnPollers::map(&file.ok()?).ok()?;
+    let pollers = pollers??;
     release_all(pollers);
     OWNER.store(process::id(), Ordering::Relaxed);
     OWN.set(pollers)
@@ -259,9 +262,12 @@ impl PeerPoller {
         let pid = u32::try_from(slot_word >> PROCESS_SHIFT & PROCESS_MASK).unwrap_or(0);
         let name = Name::Pollers(pid);
         let mapped = UserDirectory::current().is_some_and(|directory| {
-            let words = directory.open(name, POLLER_FILE_BYTES, false);
-            let bits = directory.open(name, POLLER_FILE_BYTES, true);
-            words.and_then(|words| memory.map_peer(&words, &bits?, poller_of(slot_word))).is_ok()
+            let mapped = apart::run(|| {
+                let words = directory.open(name, POLLER_FILE_BYTES, false);
+                let bits = directory.open(name, POLLER_FILE_BYTES, true);
+                words.and_then(|words| memory.map_peer(&words, &bits?, poller_of(slot_word)))
+            });
+            mapped.is_some_and(|mapped| mapped.is_ok())
         });
         if mapped {
             self.mapped.store(key, Ordering::Relaxed);

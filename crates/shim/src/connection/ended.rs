@@ -15,6 +15,7 @@ use super::ring_half::Direction;
 use super::socket_state::{SocketState, any_paired, half_of};
 use super::sweep;
 use crate::kernel;
+use crate::kernel::apart;
 use crate::kernel::ready::poll_now;
 use crate::memory::user_directory::{Name, UserDirectory};
 use crate::process::descriptors::{self, Entry};
@@ -65,7 +66,7 @@ fn remove_ended() {
     for entry in &ENDED {
         let cookie = entry.swap(0, Ordering::AcqRel);
         if cookie != 0 {
-            sweep::remove_dead(directory, Name::Pair(cookie));
+            apart::run(|| sweep::remove_dead(directory, Name::Pair(cookie)));
         }
     }
 }
@@ -108,6 +109,6 @@ fn remove_at_exit(directory: &UserDirectory, state: &SocketState, fd: RawFd) {
         || (half.ring().is_ok_and(|ring| ring.filled == 0) && half.wakeups_in_kernel() == 0);
     if is_empty && peer_may_be_gone(end, fd) {
         let cookie = state.search.cookie.load(Ordering::Relaxed);
-        sweep::remove_of_peer(directory, Name::Pair(cookie), 1 - end.side);
+        apart::run(|| sweep::remove_of_peer(directory, Name::Pair(cookie), 1 - end.side));
     }
 }

@@ -5,8 +5,9 @@
 //! of the thread. A thread that leaves the call by `longjmp` lives on: nothing tells whether it
 //! comes back, so its count stays.
 
+use crate::process::vfork;
 use core::sync::atomic::{AtomicU64, Ordering};
-use m3ipc_sys::{fork_generation, known_thread_id};
+use m3ipc_sys::{fork_generation, known_thread_id, thread_id};
 
 const GENERATION_SHIFT: u32 = 32;
 
@@ -18,12 +19,22 @@ pub struct PastRingThread {
     word: AtomicU64,
 }
 
+/// This thread's number. Never inlined: the compiler may look for the variable of the thread ahead
+/// of the check of its caller.
+#[inline(never)]
+fn known_thread() -> i32 {
+    known_thread_id()
+}
+
 /// This thread as a word; 0 where forks are not counted.
 fn own() -> u64 {
     match fork_generation() {
         0 => 0,
         generation => {
-            u64::from(generation) << GENERATION_SHIFT | u64::from(known_thread_id().unsigned_abs())
+            // The variables of such a child may be nowhere.
+            let in_child = vfork::in_child();
+            let thread = if in_child { thread_id() } else { known_thread() };
+            u64::from(generation) << GENERATION_SHIFT | u64::from(thread.unsigned_abs())
         }
     }
 }

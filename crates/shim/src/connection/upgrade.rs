@@ -13,6 +13,7 @@ use super::sock_diag;
 use super::socket_state::SocketState;
 use super::sweep;
 use crate::counters::{self, Counter};
+use crate::kernel::apart;
 use crate::kernel::socket::{self, NameOf};
 use crate::memory::layout::{RING_BYTES_FIRST, half};
 use crate::memory::lock::{self, LONG_NS, LockResult};
@@ -48,17 +49,24 @@ pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
 fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory, calls: u32) -> bool {
     let search = &state.search;
     let is_early = calls < search.next.load(Ordering::Relaxed);
-    if find_known(state, fd, directory) {
-        return true;
+    let cookie = own_cookie(state, fd);
+    let found = apart::run(|| {
+        let end = pairs::find(directory, cookie, &state.window);
+        (end, end.is_none() && mark::is_marked(directory, cookie))
+    });
+    match found {
+        Some((Some(end), _)) => {
+            state.join(directory, end);
+            return true;
+        }
+        Some((None, true)) => {
+            state.stay_in_kernel();
+            return false;
+        }
+        _ if is_early => return false,
+        _ => {}
     }
-    if mark::is_marked(directory, state.search.cookie.load(Ordering::Relaxed)) {
-        state.stay_in_kernel();
-        return false;
-    }
-    if is_early {
-        return false;
-    }
-    match find_peer(state, fd, directory, search.cookie.load(Ordering::Relaxed)) {
+    match find_peer(state, fd, directory, cookie) {
         Ok(end) => {
             state.join(directory, end);
             return true;
@@ -101,13 +109,16 @@ pub fn mark_unpaired(state: &SocketState, fd: RawFd, is_unix: bool) -> bool {
         return true;
     }
     let Ok(address) = SocketAddress::of(fd, family) else { return true };
-    // Nobody makes a pair with a peer on another machine.
-    if !is_unix && sock_diag::peer(&address).is_err() {
-        return true;
-    }
-    let is_marked = mark::make(directory, cookie, &address);
-    sweep::now_and_then(directory);
-    is_marked
+    let marked = apart::run(|| {
+        // Nobody makes a pair with a peer on another machine.
+        if !is_unix && sock_diag::peer(&address).is_err() {
+            return true;
+        }
+        let is_marked = mark::make(directory, cookie, &address);
+        sweep::now_and_then(directory);
+        is_marked
+    });
+    marked.unwrap_or(true)
 }
 
 /// The cookie of a socket; 0 where the kernel gives none.
@@ -122,7 +133,7 @@ pub fn own_cookie(state: &SocketState, fd: RawFd) -> u64 {
 
 fn find_known(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
     let cookie = own_cookie(state, fd);
-    let end = pairs::find(directory, cookie, &state.window);
+    let end = apart::run(|| pairs::find(directory, cookie, &state.window)).flatten();
     if let Some(end) = end {
         state.join(directory, end);
     }
@@ -139,7 +150,8 @@ fn find_peer(
     let family = if state.is_unix() { libc::AF_UNIX } else { libc::AF_INET };
     // This fails where the socket is not connected yet.
     let address = SocketAddress::of(fd, family).map_err(|_| NoPair::NoRoom)?;
-    pairs::join(directory, cookie, &address, &state.window)
+    let joined = apart::run(|| pairs::join(directory, cookie, &address, &state.window));
+    joined.unwrap_or(Err(NoPair::NoRoom))
 }
 
 /// Announces that every receive of this end goes through this library. Not while a receive of this
@@ -204,8 +216,10 @@ fn first_switch(
         return false;
     }
     if !state.is_unix() {
-        let peer =
-            SocketAddress::of(fd, libc::AF_INET).and_then(|own| sock_diag::look_up(&own.swapped()));
+        let peer = SocketAddress::of(fd, libc::AF_INET).and_then(|own| {
+            let looked_up = apart::run(|| sock_diag::look_up(&own.swapped()));
+            looked_up.unwrap_or(Err(libc::EAGAIN))
+        });
         if peer.map(|info| info.unread_bytes) != Ok(0) || !send_at_once(fd, half) {
             return false;
         }

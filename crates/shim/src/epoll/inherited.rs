@@ -10,6 +10,7 @@
 
 use super::set::Set;
 use super::sets;
+use crate::kernel::apart;
 use crate::kernel::file::{self, File};
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, NEEDS_WAKEUPS, WAS_ARMED};
@@ -81,11 +82,15 @@ fn add(number: usize, set: &Set, set_fd: RawFd, fd: RawFd, event: epoll_event) {
 
 /// Calls `each` with every line of the kernel's description of a set.
 fn each_line(fd: RawFd, mut each: impl FnMut(&str)) {
-    let Ok(file) = File::open(ProcPath::new("fdinfo", fd).as_c_str()) else { return };
+    let path = ProcPath::new("fdinfo", fd);
     let mut piece = [0_u8; PIECE_BYTES];
-    let mut kept = 0;
+    let (mut kept, mut offset) = (0, 0);
     loop {
-        let got = file.read(&mut piece[kept..]);
+        let room = &mut piece[kept..];
+        let read =
+            || File::open(path.as_c_str()).and_then(|file| file::read_at(file.fd(), room, offset));
+        let got = apart::run(read).map_or(0, |read| read.unwrap_or(0));
+        offset += got;
         let filled = kept + got;
         let last = piece[..filled].iter().rposition(|byte| *byte == b'\n');
         let whole = last.map_or(0, |end| end + 1);

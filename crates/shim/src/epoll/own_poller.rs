@@ -1,6 +1,7 @@
 //! The armed poller of a set: opened and owned by one process, or disabled for good.
 
 use crate::connection::armed_poller::ArmedPoller;
+use crate::protocol::armed;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::fork_generation;
 
@@ -28,8 +29,17 @@ impl OwnPoller {
 
     /// The poller, where this process owns it.
     pub(super) fn get(&self) -> Option<ArmedPoller> {
-        ArmedPoller::from_word(self.word.load(Ordering::Acquire))
+        self.owned(self.word.load(Ordering::Acquire))
+    }
+
+    fn owned(&self, word: u64) -> Option<ArmedPoller> {
+        ArmedPoller::from_word(word)
             .filter(|_poller| self.owner.load(Ordering::Relaxed) == fork_generation())
+    }
+
+    /// Counts a thread that is about to sleep in the set; the poller, where this process owns it.
+    pub(super) fn enter_sleep(&self, sleepers: &AtomicU64) -> Option<ArmedPoller> {
+        self.owned(armed::enter_sleep(sleepers, &self.word))
     }
 
     /// Gives the poller up in a child by fork: it is the parent's.
@@ -38,25 +48,17 @@ impl OwnPoller {
     }
 
     /// Opens a poller, unless there is one or a thread sleeps without one. Whether it is open.
-    pub(super) fn open(&self, sleeps: impl Fn() -> bool) -> bool {
-        if self.word.load(Ordering::Acquire) != 0 || sleeps() {
+    pub(super) fn open(&self, sleepers: &AtomicU64) -> bool {
+        if self.word.load(Ordering::Acquire) != 0 || sleepers.load(Ordering::Relaxed) > 0 {
             return false;
         }
         let Some(new) = ArmedPoller::open() else { return false };
         self.owner.store(fork_generation(), Ordering::Relaxed);
-        let (none, word) = (0, new.word());
-        let set = self.word.compare_exchange(none, word, Ordering::SeqCst, Ordering::Relaxed);
-        if set.is_err() {
+        let is_open = armed::open(&self.word, new.word(), sleepers);
+        if !is_open {
             new.close();
-            return false;
         }
-        // The poller does not count threads that sleep already: pairs with `Set::begin_sleep`.
-        if sleeps() {
-            self.word.store(0, Ordering::SeqCst);
-            new.close();
-            return false;
-        }
-        true
+        is_open
     }
 
     /// Removes the poller; the caller closes it, where this process owns it.

@@ -40,9 +40,9 @@ pub struct Set {
     /// Raised when the last descriptor of the set is closed: each program's set has another one.
     uses: AtomicU32,
     /// Threads that sleep in the set.
-    sleepers: AtomicU32,
+    sleepers: AtomicU64,
     /// Threads that wait in the set, asleep or awake.
-    waiters: AtomicU32,
+    waiters: AtomicU64,
     /// Not 0: another process may change the set, after a fork.
     shared: AtomicU32,
     /// The eventfd that wakes the sleepers.
@@ -116,8 +116,8 @@ impl Set {
             descriptors: AtomicU32::new(0),
             uses: AtomicU32::new(0),
             poller: OwnPoller::new(),
-            sleepers: AtomicU32::new(0),
-            waiters: AtomicU32::new(0),
+            sleepers: AtomicU64::new(0),
+            waiters: AtomicU64::new(0),
             shared: AtomicU32::new(0),
             self_wake: SelfWake::new(),
             rings_first: AtomicBool::new(false),
@@ -141,9 +141,9 @@ impl Set {
 
     fn clear(&self) {
         self.slots.clear();
-        for word in [&self.sleepers, &self.waiters, &self.shared] {
-            word.store(0, Ordering::Relaxed);
-        }
+        self.sleepers.store(0, Ordering::Relaxed);
+        self.waiters.store(0, Ordering::Relaxed);
+        self.shared.store(0, Ordering::Relaxed);
         self.look_next.store(0, Ordering::Relaxed);
         self.self_wake.clear();
         self.poller.clear();
@@ -258,7 +258,7 @@ impl Set {
 
     /// Opens an armed poller, unless there is one or a thread sleeps without one.
     pub(super) fn open_poller(&self) {
-        if self.poller.open(|| self.sleepers.load(Ordering::SeqCst) > 0) {
+        if self.poller.open(&self.sleepers) {
             self.arm_all();
         }
     }
@@ -397,9 +397,9 @@ impl Set {
     }
 
     /// Counts a thread less, unless the set has another use by now.
-    fn count_less(&self, threads: &AtomicU32, use_number: u32) {
+    fn count_less(&self, threads: &AtomicU64, use_number: u32) {
         if self.use_number() == use_number {
-            let less = |threads: u32| threads.checked_sub(1);
+            let less = |threads: u64| threads.checked_sub(1);
             let _ = threads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
         }
     }
@@ -407,9 +407,7 @@ impl Set {
     /// Counts a thread that is about to sleep, which must read the marks once more. The poller that
     /// counts the thread.
     pub(super) fn begin_sleep(&self) -> Option<ArmedPoller> {
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
-        // Another thread may have opened the poller meanwhile: pairs with `OwnPoller::open`.
-        let poller = self.poller();
+        let poller = self.poller.enter_sleep(&self.sleepers);
         if let Some(poller) = poller {
             poller.begin_sleep();
         }

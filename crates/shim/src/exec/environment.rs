@@ -1,15 +1,17 @@
-//! The environment of the next program: it must name this library and its settings.
+//! The environment of programs: it names this library for those alone that the policy names.
 //!
-//! A program may clear its environment, or pass another one to exec. The constructor therefore
-//! keeps the variables of the library. [`additions`] says which of them an environment lacks.
+//! The constructor keeps the variables of the library, and takes them out of the environment of
+//! its process, so that no program that the process executes sees them. [`additions`] says what an
+//! exec adds for a named program.
 
 use crate::policy::{COUNTERS_VARIABLE, DIRECTORY_VARIABLE, RUNTIME_VARIABLE, VARIABLE};
-use crate::process::policy;
 use core::ffi::CStr;
 use std::sync::OnceLock;
 
-/// The variables of the library; the first is the list of preloaded libraries.
-pub const NAMES: [&str; 4] = ["LD_PRELOAD", VARIABLE, COUNTERS_VARIABLE, DIRECTORY_VARIABLE];
+/// The list of preloaded libraries.
+pub const PRELOAD: &str = "LD_PRELOAD";
+/// The other variables of the library.
+pub const NAMES: [&str; 3] = [VARIABLE, COUNTERS_VARIABLE, DIRECTORY_VARIABLE];
 /// Bytes of a kept variable, with its name and its end.
 const VARIABLE_BYTES: usize = 4096 + 64;
 
@@ -39,7 +41,7 @@ impl Variable {
     }
 }
 
-static KEPT: [OnceLock<Variable>; 4] = [const { OnceLock::new() }; 4];
+static KEPT: [OnceLock<Variable>; 3] = [const { OnceLock::new() }; 3];
 /// The path of this library.
 static OWN_PATH: OnceLock<&'static CStr> = OnceLock::new();
 
@@ -60,88 +62,95 @@ pub fn keep<'a>(find: impl Fn(&str) -> Option<&'a CStr>, own_path: Option<&'stat
     }
 }
 
-/// What an environment lacks.
+/// What an exec adds to an environment.
 #[derive(Debug)]
 pub struct Additions {
-    /// The list of preloaded libraries, in place of the environment's own.
-    preload: Preload,
+    /// The environment's list of preloaded libraries, with this one at its end.
+    preload: Variable,
     /// The other variables that are missing.
-    missing: [bool; 4],
-}
-
-#[allow(clippy::large_enum_variant, reason = "lives on the stack of one exec, without allocation")]
-#[derive(Debug)]
-enum Preload {
-    /// The list that this process had.
-    Kept,
-    /// The environment's list with this library at its end.
-    Extended(Variable),
+    missing: [bool; 3],
 }
 
 impl Additions {
-    /// The variables to add.
+    /// The variables to add. The first is in place of the environment's own list.
     pub fn variables(&self) -> impl Iterator<Item = &CStr> {
-        let preload = match &self.preload {
-            Preload::Kept => KEPT[0].get(),
-            Preload::Extended(variable) => Some(variable),
-        };
         let missing = KEPT.iter().zip(self.missing).filter(|(_kept, missing)| *missing);
-        preload
-            .into_iter()
-            .chain(missing.filter_map(|(kept, _)| kept.get()))
-            .map(Variable::as_c_str)
+        let missing = missing.filter_map(|(kept, _)| kept.get());
+        core::iter::once(&self.preload).chain(missing).map(Variable::as_c_str)
     }
 }
 
-/// The variables that an environment lacks; `None` where it names the library already, or nothing
-/// can be added. `find` gives the value of a variable. Other preloaded libraries stay first.
+/// What an environment lacks for a program that loads the library; `None` where that is too long,
+/// or the library does not know its own path. `find` gives the value of a variable. Other preloaded
+/// libraries stay first.
 #[must_use]
 pub fn additions<'a>(find: impl Fn(&str) -> Option<&'a CStr>) -> Option<Additions> {
     let own = OWN_PATH.get()?.to_bytes();
-    if !policy::is_on() {
-        return None;
-    }
-    KEPT[0].get()?;
-    let list = find(NAMES[0]).map_or(&[][..], CStr::to_bytes);
-    let preload = extend(list, own)?;
-    let missing = core::array::from_fn(|at| at > 0 && find(NAMES[at]).is_none());
-    Some(Additions { preload, missing })
+    let list = find(PRELOAD).map_or(&[][..], CStr::to_bytes);
+    let missing = core::array::from_fn(|at| find(NAMES[at]).is_none());
+    Some(Additions { preload: extended(list, own)?, missing })
 }
 
-/// The list of preloaded libraries with `own` in it; `None` where the list names it already, or
-/// would be too long.
-fn extend(list: &[u8], own: &[u8]) -> Option<Preload> {
-    let file = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
-    let base = &own[file(own)..];
-    let is_own = |path: &[u8]| path == own || &path[file(path)..] == base;
-    if list.split(|byte| matches!(byte, b':' | b' ')).any(is_own) {
-        return None;
+/// The list of preloaded libraries with `own` at its end; `None` where it would be too long.
+fn extended(list: &[u8], own: &[u8]) -> Option<Variable> {
+    let colon: &[u8] = if list.is_empty() { b"" } else { b":" };
+    Variable::new(&[b"LD_PRELOAD=", list, colon, own])
+}
+
+/// Takes the library out of a list of preloaded libraries, in place; the bytes that are left.
+pub fn take_out(list: &mut [u8]) -> usize {
+    let own = OWN_PATH.get().map_or(&[][..], |own| own.to_bytes());
+    take_out_of(list, own)
+}
+
+fn take_out_of(list: &mut [u8], own: &[u8]) -> usize {
+    // A name without a directory, which the loader found by its own search.
+    let base = own.rsplit(|byte| *byte == b'/').next().unwrap_or(own);
+    let (mut kept, mut at) = (0, 0);
+    while at < list.len() {
+        let rest = &list[at..];
+        let length = rest.iter().position(|byte| b": ".contains(byte)).unwrap_or(rest.len());
+        if length > 0 && ![own, base].contains(&&rest[..length]) {
+            if kept > 0 {
+                list[kept] = b':';
+                kept += 1;
+            }
+            list.copy_within(at..at + length, kept);
+            kept += length;
+        }
+        at += length + 1;
     }
-    if list.is_empty() {
-        return Some(Preload::Kept);
-    }
-    Variable::new(&[b"LD_PRELOAD=", list, b":", own]).map(Preload::Extended)
+    kept
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn extended(list: &[u8]) -> Option<Vec<u8>> {
-        match extend(list, b"/usr/lib/libm3sock.so")? {
-            Preload::Kept => Some(Vec::new()),
-            Preload::Extended(variable) => Some(variable.as_c_str().to_bytes().to_vec()),
-        }
+    #[test]
+    fn the_library_goes_behind_others() {
+        let extended = |list| extended(list, b"/usr/lib/libm3sock.so");
+        let only = extended(b"").unwrap();
+        assert_eq!(only.as_c_str().to_bytes(), b"LD_PRELOAD=/usr/lib/libm3sock.so");
+        let list = extended(b"/a.so").unwrap();
+        assert_eq!(list.as_c_str().to_bytes(), b"LD_PRELOAD=/a.so:/usr/lib/libm3sock.so");
+        assert!(extended(&[b'a'; VARIABLE_BYTES]).is_none(), "too long");
     }
 
     #[test]
-    fn the_library_goes_behind_others() {
-        assert_eq!(extended(b""), Some(Vec::new()));
-        let list = extended(b"/a.so").unwrap();
-        assert_eq!(list, b"LD_PRELOAD=/a.so:/usr/lib/libm3sock.so");
-        assert!(extended(b"/a.so /usr/lib/libm3sock.so").is_none());
-        assert!(extended(b"/elsewhere/libm3sock.so:/a.so").is_none(), "the same file elsewhere");
-        assert!(extended(&[b'a'; VARIABLE_BYTES]).is_none(), "too long");
+    fn the_library_leaves_others_in_the_list() {
+        for (list, left) in [
+            ("/m3.so", ""),
+            ("/a.so:/m3.so", "/a.so"),
+            ("/m3.so /a.so", "/a.so"),
+            ("/a.so:/m3.so b.so::/m3.so", "/a.so:b.so"),
+            ("/a.so:/x/m3.so:m3.so", "/a.so:/x/m3.so"),
+            ("", ""),
+        ] {
+            let mut list = list.as_bytes().to_vec();
+            let kept = take_out_of(&mut list, b"/m3.so");
+            assert_eq!(&list[..kept], left.as_bytes());
+        }
     }
 
     #[test]

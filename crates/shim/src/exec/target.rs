@@ -1,7 +1,11 @@
-//! The program that an exec starts: whether its loader loads this library.
+//! The program that an exec starts: whether the policy names it for this library, and its loader
+//! loads the library.
 
 use crate::kernel::file::{self, File};
+use crate::kernel::{Errno, apart};
+use crate::process::policy;
 use core::ffi::CStr;
+use std::io::Write;
 use std::os::fd::RawFd;
 
 /// Scripts that name scripts, as deep as the kernel follows them.
@@ -68,8 +72,18 @@ fn read_at(fd: RawFd, bytes: &mut [u8], offset: u64) -> usize {
     file::read_at(fd, bytes, offset).unwrap_or(0)
 }
 
-/// Whether the loader of this file loads the library.
-fn loads(fd: RawFd, depth: u32) -> bool {
+/// Whether the policy names a program by the name of its file, behind all links.
+fn is_named(fd: RawFd) -> bool {
+    let (mut link, mut room) = ([0_u8; 40], [0_u8; PATH_BYTES]);
+    let written = write!(&mut link[..39], "/proc/thread-self/fd/{fd}");
+    let Ok(link) = CStr::from_bytes_until_nul(&link) else { return false };
+    let length = file::read_link(link, &mut room).unwrap_or(0);
+    let name = room[..length].rsplit(|byte| *byte == b'/').next().unwrap_or(&[]);
+    written.is_ok() && policy::loads_into(name)
+}
+
+/// Whether the loader of this file loads the library, and the policy names its program.
+fn loads(fd: RawFd, depth: u32, is_named: fn(RawFd) -> bool) -> bool {
     let mut head = [0_u8; HEAD_BYTES];
     let length = read_at(fd, &mut head, 0);
     if depth == 0 {
@@ -80,12 +94,13 @@ fn loads(fd: RawFd, depth: u32) -> bool {
         Kind::Script(path) => {
             let mut name = [0_u8; HEAD_BYTES];
             name[..path.len()].copy_from_slice(path);
-            CStr::from_bytes_until_nul(&name).is_ok_and(|name| {
-                File::open_at(libc::AT_FDCWD, name).is_ok_and(|file| loads(file.fd(), depth - 1))
-            })
+            let Ok(name) = CStr::from_bytes_until_nul(&name) else { return false };
+            let opened = || File::open_at(libc::AT_FDCWD, name);
+            let loads = || opened().is_ok_and(|file| loads(file.fd(), depth - 1, is_named));
+            apart::run(loads).unwrap_or(false)
         }
         // A privileged program takes no library of its caller.
-        Kind::Binary(..) if file::has_privileges(fd) => false,
+        Kind::Binary(..) if file::has_privileges(fd) || !is_named(fd) => false,
         Kind::Binary(offset, count) => {
             let mut headers = [0_u8; HEADERS_MAX * HEADER_BYTES];
             let read = read_at(fd, &mut headers, offset);
@@ -102,8 +117,16 @@ fn loads(fd: RawFd, depth: u32) -> bool {
 /// be given up.
 #[must_use]
 pub fn loads_path(directory: RawFd, path: &CStr) -> bool {
-    match File::open_at(directory, path) {
-        Ok(file) => loads(file.fd(), DEPTH_MAX),
+    // A directory of the program is in its table alone.
+    if directory != libc::AT_FDCWD && path.to_bytes().first() != Some(&b'/') {
+        return loads_opened(File::open_at(directory, path));
+    }
+    apart::run(|| loads_opened(File::open_at(libc::AT_FDCWD, path))).unwrap_or(false)
+}
+
+fn loads_opened(opened: Result<File, Errno>) -> bool {
+    match opened {
+        Ok(file) => loads(file.fd(), DEPTH_MAX, is_named),
         Err(errno) => matches!(
             errno,
             libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG | libc::ELOOP | libc::EFAULT
@@ -114,7 +137,7 @@ pub fn loads_path(directory: RawFd, path: &CStr) -> bool {
 /// Whether the program of a descriptor loads the library.
 #[must_use]
 pub fn loads_fd(fd: RawFd) -> bool {
-    loads(fd, DEPTH_MAX)
+    loads(fd, DEPTH_MAX, is_named)
 }
 
 /// Whether the program of this name loads the library; `search` is the value of `PATH`.
@@ -124,12 +147,16 @@ pub fn loads_name(name: &CStr, search: Option<&[u8]>) -> bool {
     if bytes.contains(&b'/') {
         return loads_path(libc::AT_FDCWD, name);
     }
+    apart::run(|| loads_found(bytes, search)).unwrap_or(false)
+}
+
+fn loads_found(name: &[u8], search: Option<&[u8]>) -> bool {
     for directory in search.unwrap_or(b"/bin:/usr/bin").split(|byte| *byte == b':') {
         let mut path = [0_u8; PATH_BYTES];
         let directory = if directory.is_empty() { b"." } else { directory };
-        let Some(path) = join(directory, bytes, &mut path) else { continue };
+        let Some(path) = join(directory, name, &mut path) else { continue };
         if let Ok(file) = File::open_at(libc::AT_FDCWD, path) {
-            return loads(file.fd(), DEPTH_MAX);
+            return loads(file.fd(), DEPTH_MAX, is_named);
         }
     }
     // There is no such program.
@@ -182,10 +209,11 @@ mod tests {
 
     #[test]
     fn this_program_loads_the_library_and_a_missing_one_costs_nothing() {
-        assert!(loads_path(libc::AT_FDCWD, c"/proc/self/exe"));
+        let loads = |path: &CStr| loads(File::open(path).unwrap().fd(), DEPTH_MAX, |_fd| true);
+        assert!(loads(c"/proc/self/exe") && loads(c"/bin/sh") && !loads(c"/etc/passwd"));
+        assert!(!loads_path(libc::AT_FDCWD, c"/proc/self/exe"), "the policy names no program");
         assert!(loads_path(libc::AT_FDCWD, c"/no/such/file"));
-        assert!(!loads_path(libc::AT_FDCWD, c"/etc/passwd"));
-        assert!(loads_name(c"sh", None) && loads_name(c"no-such-program", Some(b":/bin")));
+        assert!(!loads_name(c"sh", None) && loads_name(c"no-such-program", Some(b":/bin")));
         let mut path = [0; 8];
         assert_eq!(join(b"/bin", b"sh", &mut path), Some(c"/bin/sh"));
         assert_eq!(join(b"/bin", b"ash", &mut path), None);

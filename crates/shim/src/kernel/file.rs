@@ -4,6 +4,7 @@
 //! The kernel reads and writes live locals and slices, whose lengths it gets with them.
 #![allow(unsafe_code)]
 
+use super::apart;
 use super::call::{Errno, call, descriptor, register};
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -104,6 +105,12 @@ impl Drop for File {
     }
 }
 
+/// Reads the first bytes of a small file, without a descriptor of the program; 0 where it cannot be
+/// read.
+pub fn read_whole(path: &CStr, bytes: &mut [u8]) -> usize {
+    apart::run(|| File::open(path).map_or(0, |file| file.read(bytes))).unwrap_or(0)
+}
+
 /// Reads from a descriptor.
 ///
 /// # Errors
@@ -137,6 +144,20 @@ pub fn stat(fd: RawFd) -> Result<libc::stat, Errno> {
     let words = [register(fd), (&raw mut stat) as usize, 0, 0, 0, 0];
     // SAFETY: the structure is live and has the layout of the kernel on 64-bit machines.
     unsafe { call(libc::SYS_fstat, words)? };
+    Ok(stat)
+}
+
+/// Properties of the file at a path, without a descriptor.
+///
+/// # Errors
+/// Of fstatat(2).
+pub fn stat_at(path: &CStr) -> Result<libc::stat, Errno> {
+    // SAFETY: plain integers, for which zeros are valid.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    let at = path.as_ptr() as usize;
+    let words = [register(libc::AT_FDCWD), at, (&raw mut stat) as usize, 0, 0, 0];
+    // SAFETY: the path ends with a zero; the structure is live, as in `stat`.
+    unsafe { call(libc::SYS_newfstatat, words)? };
     Ok(stat)
 }
 

@@ -11,8 +11,29 @@ use super::signal::MASK_BYTES;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::RawFd;
 
-/// Bytes of a page.
+/// Bytes of the smallest page, and of the largest one of the machines that the library knows.
 pub const PAGE_BYTES: usize = 4096;
+/// See [`PAGE_BYTES`].
+pub const PAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of a page of this machine.
+///
+/// # Source
+/// getauxval(3): `AT_PAGESZ`
+#[inline]
+#[must_use]
+pub fn page_bytes() -> usize {
+    static KNOWN: AtomicUsize = AtomicUsize::new(0);
+    let known = KNOWN.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // SAFETY: getauxval(3) takes an integer.
+    let told = unsafe { libc::getauxval(libc::AT_PAGESZ) };
+    let bytes = usize::try_from(told).unwrap_or(0).max(PAGE_BYTES);
+    KNOWN.store(bytes, Ordering::Relaxed);
+    bytes
+}
 /// Linux 5.14.
 const MADV_POPULATE_READ: i32 = 22;
 const MADV_POPULATE_WRITE: i32 = 23;
@@ -119,8 +140,8 @@ pub fn populate_for_reading(at: *mut u8, bytes: usize) -> Result<(), Errno> {
 }
 
 fn populate_by(at: *mut u8, bytes: usize, advice: i32) -> Result<(), Errno> {
-    let start = at as usize & !(PAGE_BYTES - 1);
-    let length = (at as usize + bytes - start).next_multiple_of(PAGE_BYTES);
+    let start = at as usize & !(page_bytes() - 1);
+    let length = (at as usize + bytes - start).next_multiple_of(page_bytes());
     // SAFETY: the call changes no byte of any mapping.
     unsafe { call(libc::SYS_madvise, [start, length, register(advice), 0, 0, 0]).map(drop) }
 }
@@ -134,8 +155,8 @@ fn populate_by(at: *mut u8, bytes: usize, advice: i32) -> Result<(), Errno> {
 /// # Safety
 /// The range lies in a mapping of this module and holds nothing but bytes that are copied.
 pub unsafe fn give_back(at: *mut u8, bytes: usize) -> Result<(), Errno> {
-    let start = (at as usize).next_multiple_of(PAGE_BYTES);
-    let end = (at as usize + bytes) & !(PAGE_BYTES - 1);
+    let start = (at as usize).next_multiple_of(page_bytes());
+    let end = (at as usize + bytes) & !(page_bytes() - 1);
     let length = end.saturating_sub(start);
     // SAFETY: the caller promises that any bytes are valid there.
     unsafe { call(libc::SYS_madvise, [start, length, register(libc::MADV_REMOVE), 0, 0, 0]) }
@@ -311,17 +332,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn memory_returns_in_whole_pages_of_this_machine() {
+        // SAFETY: sysconf(3) takes an integer.
+        let told = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let page = page_bytes();
+        assert_eq!(usize::try_from(told), Ok(page));
+        let at = map(3 * page, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1).unwrap();
+        // A range that begins and ends inside of pages has one page whole.
+        assert_eq!(populate(at.wrapping_add(1), 3 * page - 2), Ok(()), "all three of them");
+        // SAFETY: three mapped pages that nothing refers to.
+        unsafe { at.write_bytes(7, 3 * page) };
+        // SAFETY: the range is in them.
+        assert_eq!(unsafe { give_back(at.wrapping_add(1), 3 * page - 2) }, Ok(()));
+        // SAFETY: as above.
+        let bytes = unsafe { core::slice::from_raw_parts(at, 3 * page) };
+        let zeros = |range: core::ops::Range<usize>| bytes[range].iter().all(|byte| *byte == 0);
+        assert!(bytes[..page].iter().all(|byte| *byte == 7) && zeros(page..2 * page));
+        assert!(bytes[2 * page..].iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
     fn memory_is_readable_where_each_of_its_pages_is() {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let pages = map(3 * PAGE_BYTES, flags, -1).unwrap();
-        let middle = pages.wrapping_add(PAGE_BYTES);
+        let page = page_bytes();
+        let pages = map(3 * page, flags, -1).unwrap();
+        let middle = pages.wrapping_add(page);
         // SAFETY: the page was just mapped, and nothing refers to it.
-        let refused = unsafe { call(libc::SYS_mprotect, [middle.addr(), PAGE_BYTES, 0, 0, 0, 0]) };
+        let refused = unsafe { call(libc::SYS_mprotect, [middle.addr(), page, 0, 0, 0, 0]) };
         assert_eq!(refused, Ok(0));
         for _asked_before in [false, true] {
-            assert!(is_readable(pages, PAGE_BYTES) && !is_readable(pages, PAGE_BYTES + 1));
+            assert!(is_readable(pages, page) && !is_readable(pages, page + 1));
             assert!(!is_readable(middle, 1) && is_readable(middle, 0));
-            assert!(is_readable(middle.wrapping_add(PAGE_BYTES), PAGE_BYTES));
+            assert!(is_readable(middle.wrapping_add(page), page));
         }
         assert!(!is_readable(core::ptr::without_provenance::<u64>(8), 1));
         assert!(!is_readable(core::ptr::without_provenance::<u8>(usize::MAX - 3), 4096));

@@ -5,6 +5,7 @@
 //! `m3ipc-sys`, and never calls the C library's functions of those names. Nothing here allocates,
 //! locks or changes `errno`.
 
+pub mod apart;
 mod call;
 pub mod file;
 pub mod memory;
@@ -12,5 +13,6 @@ pub mod process;
 pub mod ready;
 pub mod signal;
 pub mod socket;
+pub mod thread;
 
 pub use call::{Errno, call};

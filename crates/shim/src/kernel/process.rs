@@ -5,8 +5,8 @@
 #![allow(unsafe_code)]
 
 use super::call::{call, descriptor, register};
-use super::file::{self, File};
 use super::ready;
+use super::{apart, file};
 use core::ffi::CStr;
 use std::io::Write;
 
@@ -15,6 +15,14 @@ use std::io::Write;
 pub fn id() -> i32 {
     // SAFETY: no arguments.
     let got = unsafe { call(libc::SYS_getpid, [0; 6]) };
+    got.ok().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0)
+}
+
+/// The number of the parent of this process.
+#[must_use]
+pub fn parent_id() -> i32 {
+    // SAFETY: no arguments.
+    let got = unsafe { call(libc::SYS_getppid, [0; 6]) };
     got.ok().and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0)
 }
 
@@ -51,17 +59,18 @@ pub fn thread_runs(tid: u32) -> bool {
     }
     let words = [register(number), register(PIDFD_THREAD), 0, 0, 0, 0];
     // SAFETY: no pointers.
-    let opened = unsafe { call(libc::SYS_pidfd_open, words) };
-    match opened.and_then(descriptor) {
+    let open = || unsafe { call(libc::SYS_pidfd_open, words) };
+    let runs = apart::run(|| match open().and_then(descriptor) {
         Ok(fd) => {
             let ended = ready::poll_now(fd, libc::POLLIN) != 0;
             file::close(fd);
             !ended
         }
         Err(libc::ESRCH) => false,
-        // An older kernel, or no free descriptor: the thread counts as alive.
+        // An older kernel: the thread counts as alive.
         Err(_) => true,
-    }
+    });
+    runs.unwrap_or(true)
 }
 
 /// Whether a thread of this number is one of this process.
@@ -71,6 +80,16 @@ pub fn has_thread(tid: u32) -> bool {
     let words = [register(id()), register(number), 0, 0, 0, 0];
     // SAFETY: no pointers; signal 0 sends nothing.
     number > 0 && unsafe { call(libc::SYS_tgkill, words) }.is_ok()
+}
+
+/// Whether the calling thread alone has the memory of this process.
+///
+/// # Source
+/// unshare(2)
+#[must_use]
+pub fn has_memory_alone() -> bool {
+    // SAFETY: no pointers. The call has no effect where it succeeds.
+    unsafe { call(libc::SYS_unshare, [register(libc::CLONE_VM), 0, 0, 0, 0, 0]) }.is_ok()
 }
 
 /// CPUs that this thread may use; at least one.
@@ -97,8 +116,7 @@ pub fn pause_us(us: i64) {
 #[must_use]
 pub fn start_ticks() -> u64 {
     let mut text = [0_u8; 512];
-    let Ok(file) = File::open(c"/proc/self/stat") else { return 0 };
-    let length = file.read(&mut text);
+    let length = file::read_whole(c"/proc/self/stat", &mut text);
     start_ticks_of(text.get(..length).unwrap_or(&[]))
 }
 
@@ -110,8 +128,7 @@ pub fn start_ticks() -> u64 {
 pub fn start_ticks_of_thread(thread: u32) -> Option<u64> {
     let (mut path, mut text) = ([0_u8; 32], [0_u8; 512]);
     write!(&mut path[..31], "/proc/{thread}/stat").ok()?;
-    let file = File::open(CStr::from_bytes_until_nul(&path).ok()?).ok()?;
-    let length = file.read(&mut text);
+    let length = file::read_whole(CStr::from_bytes_until_nul(&path).ok()?, &mut text);
     Some(start_ticks_of(text.get(..length)?)).filter(|ticks| *ticks != 0)
 }
 

@@ -141,6 +141,19 @@ pub fn option(fd: RawFd, level: i32, name: i32) -> Result<i32, Errno> {
     option_bytes(fd, level, name).map(i32::from_ne_bytes)
 }
 
+/// The first bytes of an option of a socket, in the kernel's own form; how many there are.
+///
+/// # Errors
+/// Of getsockopt(2).
+pub fn option_into(fd: RawFd, level: i32, name: i32, value: &mut [u8]) -> Result<usize, Errno> {
+    let mut length = u32::try_from(value.len()).unwrap_or(u32::MAX);
+    let (at, length_at) = (value.as_mut_ptr() as usize, (&raw mut length) as usize);
+    let words = [register(fd), register(level), register(name), at, length_at, 0];
+    // SAFETY: the kernel writes at most the length of the slice, and the length itself.
+    unsafe { call(libc::SYS_getsockopt, words) }?;
+    Ok((length as usize).min(value.len()))
+}
+
 /// The cookie of a socket: a number that no other socket ever has.
 ///
 /// # Errors

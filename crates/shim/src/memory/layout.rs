@@ -8,7 +8,7 @@
 //!   file of the armed pollers of a process, named by the process
 //!   0          32 bytes for each poller, the first 64 of them 64 bytes apart, which its process
 //!              alone may write
-//!   4096       16384 bits for each poller, which senders set
+//!   65536      16384 bits for each poller, which senders set: on other pages of any machine
 //! ```
 //!
 //! The page of a pair:
@@ -22,7 +22,7 @@
 //! A file holds the memory of one connection and never serves another one. A process that keeps a
 //! mapping of it therefore reaches nothing else.
 
-use crate::kernel::memory::PAGE_BYTES;
+use crate::kernel::memory::{PAGE_BYTES, PAGE_BYTES_MAX};
 
 /// Bytes of the largest ring.
 pub const RING_BYTES_MAX: usize = 64 * 1024;
@@ -30,8 +30,10 @@ pub const RING_BYTES_MAX: usize = 64 * 1024;
 pub const RING_BYTES_MIN: usize = 64;
 /// Bytes of a new ring, which grows with its traffic and shrinks when it is idle.
 pub const RING_BYTES_FIRST: usize = 4096;
+/// Bytes of the words of a pair, before its rings.
+const WORDS_BYTES: usize = 4096;
 /// Bytes of a pair's file.
-pub const PAIR_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES_MAX;
+pub const PAIR_BYTES: usize = WORDS_BYTES + 2 * RING_BYTES_MAX;
 /// Bytes at the start of a pair's file that its maker writes.
 pub const PAIR_HEAD_BYTES: usize = 128;
 /// Bytes of a pair's file that hold words.
@@ -44,21 +46,23 @@ pub const POLLER_BYTES: usize = 32;
 pub const SLOTS_MAX: usize = 16_384;
 /// Bytes of the bits of an armed poller.
 pub const POLLER_BITS_BYTES: usize = SLOTS_MAX / 8;
+/// Bytes of the words of all pollers of a process.
+pub const POLLER_WORDS_BYTES: usize = POLLERS_MAX * POLLER_BYTES;
 /// Offset of the bits in the file of a process's pollers.
-pub const POLLER_BITS: usize = PAGE_BYTES;
+pub const POLLER_BITS: usize = PAGE_BYTES_MAX;
 /// Bytes of the file of a process's pollers.
 pub const POLLER_FILE_BYTES: usize = POLLER_BITS + POLLERS_MAX * POLLER_BITS_BYTES;
 /// The version of this layout, which is part of the directory's name.
-pub const VERSION: u64 = 8;
+pub const VERSION: u64 = 9;
 
-const _: () = assert!(POLLERS_MAX * POLLER_BYTES <= POLLER_BITS);
-const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(POLLER_WORDS_BYTES <= PAGE_BYTES && WORDS_BYTES <= PAGE_BYTES);
+const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES_MAX));
 const _: () = assert!(PAGE_BYTES.is_multiple_of(POLLER_BITS_BYTES));
 
 /// Offset of one of the two rings of a pair.
 #[must_use]
 pub fn ring_offset(half: usize) -> usize {
-    PAGE_BYTES + (half & 1) * RING_BYTES_MAX
+    WORDS_BYTES + (half & 1) * RING_BYTES_MAX
 }
 
 /// Words of a pair's page, by their offsets.

@@ -22,6 +22,8 @@ pub use holds::note_jump;
 
 use crate::counters::{self, Counter, process_of, process_word};
 use crate::kernel::process;
+use crate::memory::user_directory::namespaces;
+use crate::process::vfork;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 use m3ipc_sys::{ForkGuard, fork_generation, monotonic_ns};
@@ -73,8 +75,33 @@ thread_local! {
     static OWN: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
 }
 
+/// The namespaces in which this program began, and the time of that moment; 0 where they are not
+/// known.
+static HOME: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// A number that some process has in each PID namespace, as long as that lives.
+const EVERYWHERE: u32 = 1;
+
+/// Whether this is a child by fork in another PID namespace or another time namespace than its
+/// program began in. The numbers and times of locks mean other threads here.
+fn is_abroad() -> bool {
+    let home = HOME[0].load(Ordering::Relaxed);
+    home != 0 && namespaces() != Ok(home)
+}
+
+/// The word of a thread, which the processes of this program take for the holder's. A child in
+/// other namespaces counts as a thread that always runs: no one takes its locks over.
+fn word_of_caller() -> u64 {
+    if is_abroad() {
+        return process_word(EVERYWHERE, HOME[1].load(Ordering::Relaxed));
+    }
+    process_word(process::thread_id(), process::now_ticks())
+}
+
 /// Prepares [`fork_generation`]. Once, before the first lock.
 pub fn prepare() {
+    HOME[1].store(process::now_ticks(), Ordering::Relaxed);
+    HOME[0].store(namespaces().unwrap_or(0), Ordering::Relaxed);
     // Without the kernel's help the generation stays 0, and each lock asks for its thread.
     let _ = ForkGuard::new();
 }
@@ -83,10 +110,18 @@ pub fn prepare() {
 #[inline]
 fn own_word() -> u64 {
     let generation = fork_generation();
+    // The number of such a child is another one, and its variables may be nowhere.
+    if vfork::in_child() { word_of_caller() } else { remembered_word(generation) }
+}
+
+/// The word of this thread, from its variable. Never inlined: the compiler may look for the
+/// variable ahead of the check of its caller.
+#[inline(never)]
+fn remembered_word(generation: u32) -> u64 {
     OWN.try_with(|own| match own.get() {
         (word, of) if word != 0 && of == generation && generation != 0 => word,
         _ => {
-            let word = process_word(process::thread_id(), process::now_ticks());
+            let word = word_of_caller();
             own.set((word, generation));
             word
         }
@@ -102,18 +137,27 @@ pub fn prepare_quiet() {
     PREPARED.store(own_word(), Ordering::Relaxed);
 }
 
+/// As [`remembered_word`], as far as it is known.
+#[inline(never)]
+fn remembered() -> Option<(u64, u32)> {
+    OWN.try_with(Cell::get).ok()
+}
+
 /// The word of this thread as far as it is known; else that of another thread of this process, or
 /// of its parent.
 fn known_word() -> u64 {
-    let known = OWN
-        .try_with(Cell::get)
-        .map_or(0, |(word, of)| if of == fork_generation() && of != 0 { word } else { 0 });
+    let known = if vfork::in_child() { None } else { remembered() };
+    let known =
+        known.map_or(0, |(word, of)| if of == fork_generation() && of != 0 { word } else { 0 });
     if known != 0 { known } else { PREPARED.load(Ordering::Relaxed) }
 }
 
 /// Whether the thread of a word may hold a lock.
 fn may_hold(word: u64) -> bool {
     let (thread, at_ticks) = process_of(word);
+    if is_abroad() {
+        return true;
+    }
     if !process::thread_runs(thread) {
         return false;
     }
@@ -316,6 +360,43 @@ mod tests {
         assert!(!taken(start), "the thread may have taken the lock when it began");
         assert!(!taken(process::now_ticks()));
         assert!(taken(process::now_ticks() + 1000), "a time that is yet to come");
+    }
+
+    /// Runs in a process of its own: it changes what the whole process takes for its home.
+    #[test]
+    fn child_in_other_namespaces() {
+        if std::env::var_os("M3_TEST_ABROAD").is_none() {
+            return;
+        }
+        prepare();
+        let home = HOME[0].load(Ordering::Relaxed);
+        let dead = std::thread::spawn(own_word).join().unwrap();
+        HOME[0].store(home ^ 1, Ordering::Relaxed);
+        let word = AtomicU64::new(dead);
+        assert!(matches!(take(&word, || 1), LockResult::Busy), "it cannot know the holder");
+        word.store(0, Ordering::Relaxed);
+        let own = std::thread::spawn(own_word).join().unwrap();
+        assert_eq!(process_of(own).0, EVERYWHERE);
+        // At home, the lock of a child abroad stays its own.
+        HOME[0].store(home, Ordering::Relaxed);
+        word.store(own, Ordering::Relaxed);
+        // A thread keeps its word, so this one would take the lock for its own.
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(matches!(take(&word, || 1), LockResult::Busy)));
+        });
+        std::process::exit(7);
+    }
+
+    #[test]
+    fn no_lock_is_taken_over_from_or_in_other_namespaces() {
+        if namespaces().is_err() {
+            println!("SKIP: this system shows no namespaces");
+            return;
+        }
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "memory::lock::tests::child_in_other_namespaces", "--nocapture"]);
+        let status = child.env("M3_TEST_ABROAD", "1").status().unwrap();
+        assert_eq!(status.code(), Some(7));
     }
 
     #[test]

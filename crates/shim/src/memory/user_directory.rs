@@ -15,7 +15,7 @@
 //! of a process removes nothing: makers of later pairs remove what the dead left (see `sweep`).
 
 use crate::kernel::file::{self, File};
-use crate::kernel::{Errno, process};
+use crate::kernel::{Errno, apart, process};
 use crate::policy::{DIRECTORY_VARIABLE, NO_DIRECTORY, RUNTIME_VARIABLE};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -252,7 +252,8 @@ impl UserDirectory {
         if REFUSED.iter().any(|refused| refused.load(Ordering::Relaxed) == user) {
             return None;
         }
-        let path = match open(user, if_absent).map_err(|refusal| refusal.errno()) {
+        let opened = apart::run(|| open(user, if_absent).map_err(|refusal| refusal.errno()));
+        let path = match opened.unwrap_or(Err(libc::EAGAIN)) {
             Ok(path) => path,
             // The answer will not change: each wait and each call would ask again.
             Err(libc::EACCES | libc::EPERM) => {
@@ -333,10 +334,16 @@ impl UserDirectory {
     }
 }
 
-/// The number of the PID namespace: locks and pollers name processes of one namespace.
-fn namespace() -> Result<u64, Errno> {
-    let file = File::open(c"/proc/self/ns/pid")?;
-    Ok(file::stat(file.fd())?.st_ino)
+/// The numbers of the PID namespace and of the time namespace, in one word: locks and pollers name
+/// processes by numbers and starts, which hold within both.
+///
+/// # Errors
+/// Of stat(2).
+pub fn namespaces() -> Result<u64, Errno> {
+    let pids = file::stat_at(c"/proc/self/ns/pid")?.st_ino;
+    // A kernel may have no time namespaces.
+    let times = file::stat_at(c"/proc/self/ns/time").map_or(0, |stat| stat.st_ino);
+    Ok(pids << 32 | times & 0xffff_ffff)
 }
 
 /// The users of this process's namespace, read without allocation.
@@ -416,7 +423,7 @@ enum IfAbsent {
 fn open(user: u32, if_absent: IfAbsent) -> Result<FilePath, Refusal> {
     let (around, path, prefix) = open_around(user)?;
     let mut name = [0_u8; PATH_BYTES];
-    let namespace = namespace()?;
+    let namespace = namespaces()?;
     write!(&mut name[..PATH_BYTES - 1], "{prefix}-{VERSION}-{user}-{namespace}")
         .map_err(|_| libc::ENAMETOOLONG)?;
     let name = CStr::from_bytes_until_nul(&name).map_err(|_| libc::ENAMETOOLONG)?;

@@ -20,23 +20,33 @@
 #![allow(unsafe_code)]
 
 use super::layout::{
-    PAIR_BYTES, POLLER_BITS, POLLER_BITS_BYTES, POLLER_FILE_BYTES, RING_BYTES_MAX, half, pair,
-    ring_offset,
+    PAIR_BYTES, POLLER_BITS, POLLER_BITS_BYTES, POLLER_FILE_BYTES, POLLER_WORDS_BYTES,
+    RING_BYTES_MAX, half, pair, ring_offset,
 };
 use crate::buffers::Piece;
 use crate::kernel::Errno;
 use crate::kernel::file::File;
-use crate::kernel::memory::{self, MappedPart, PAGE_BYTES};
+use crate::kernel::memory::{self, MappedPart, PAGE_BYTES, page_bytes};
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::fork_generation;
 
-/// Bytes of a window.
-const WINDOW_BYTES: usize = PAIR_BYTES + 2 * PAGE_BYTES;
 /// Offset of the words of the peer's pollers in a window.
-const PEER_WORDS: usize = PAIR_BYTES;
+#[inline]
+fn peer_words() -> usize {
+    PAIR_BYTES.next_multiple_of(page_bytes())
+}
+
 /// Offset of the bits of one of the peer's pollers.
-const PEER_BITS: usize = PAIR_BYTES + PAGE_BYTES;
+#[inline]
+fn peer_bits() -> usize {
+    peer_words() + page_bytes()
+}
+
+/// Bytes of a window.
+fn window_bytes() -> usize {
+    peer_bits() + page_bytes()
+}
 
 /// Words of one half.
 pub type HalfWords = [AtomicU64; half::BYTES / 8];
@@ -61,7 +71,7 @@ impl Window {
         if !known.is_null() {
             return Ok(known);
         }
-        let new = memory::map_blank(WINDOW_BYTES)?;
+        let new = memory::map_blank(window_bytes())?;
         self.base.store(new, Ordering::Release);
         Ok(new)
     }
@@ -102,7 +112,7 @@ impl Window {
         if !base.is_null() {
             // SAFETY: this whole window. Where the kernel has no memory for the change, the old
             // mapping stays, and the next pair replaces it.
-            let _ = unsafe { memory::replace(base, WINDOW_BYTES, None) };
+            let _ = unsafe { memory::replace(base, window_bytes(), None) };
         }
     }
 }
@@ -152,15 +162,18 @@ impl PairMemory {
     /// Of mmap(2) and madvise(2).
     pub fn map_peer(self, words: &File, bits: &File, poller: usize) -> Result<(), Errno> {
         let words = MappedPart { fd: words.fd(), offset: 0, is_writable: false };
-        let offset = bits_offset(poller) / PAGE_BYTES * PAGE_BYTES;
+        let page = page_bytes();
+        let offset = bits_offset(poller) / page * page;
+        let (words_at, bits_at) =
+            (self.base.wrapping_add(peer_words()), self.base.wrapping_add(peer_bits()));
         let bits = MappedPart { fd: bits.fd(), offset, is_writable: true };
         // SAFETY: two pages of this window behind the pair.
         unsafe {
-            memory::replace(self.base.wrapping_add(PEER_WORDS), PAGE_BYTES, Some(words))?;
-            memory::replace(self.base.wrapping_add(PEER_BITS), PAGE_BYTES, Some(bits))?;
+            memory::replace(words_at, page, Some(words))?;
+            memory::replace(bits_at, page, Some(bits))?;
         }
-        memory::populate_for_reading(self.base.wrapping_add(PEER_WORDS), PAGE_BYTES)?;
-        memory::populate(self.base.wrapping_add(PEER_BITS), PAGE_BYTES)
+        memory::populate_for_reading(words_at, page)?;
+        memory::populate(bits_at, page)
     }
 
     /// A word of the peer's pollers, for loads alone, after [`map_peer`](Self::map_peer).
@@ -172,15 +185,15 @@ impl PairMemory {
         assert!(offset + 8 <= PAGE_BYTES && offset.is_multiple_of(8), "word outside the page");
         // SAFETY: inside the window and aligned (just checked); a window stays mapped. A load of
         // this size reads memory that cannot be written.
-        unsafe { &*self.base.wrapping_add(PEER_WORDS + offset).cast::<AtomicU64>() }
+        unsafe { &*self.base.wrapping_add(peer_words() + offset).cast::<AtomicU64>() }
     }
 
     /// The word of the peer's bits that holds the bit of a slot.
     #[inline]
     pub fn peer_bits(self, poller: usize, slot: usize) -> &'static AtomicU64 {
-        let offset = (bits_offset(poller) + slot / 64 * 8) % PAGE_BYTES;
+        let offset = (bits_offset(poller) + slot / 64 * 8) % page_bytes();
         // SAFETY: inside the last page of the window, which stays mapped; a multiple of 8 bytes.
-        unsafe { &*self.base.wrapping_add(PEER_BITS + offset).cast::<AtomicU64>() }
+        unsafe { &*self.base.wrapping_add(peer_bits() + offset).cast::<AtomicU64>() }
     }
 }
 
@@ -202,7 +215,7 @@ impl OwnPollers {
     /// Of mmap(2) and madvise(2).
     pub fn map(file: &File) -> Result<Self, Errno> {
         let base = memory::map_shared(file.fd(), POLLER_FILE_BYTES)?;
-        let ready = memory::populate(base, POLLER_BITS)
+        let ready = memory::populate(base, POLLER_WORDS_BYTES)
             .and_then(|()| memory::keep_from_children(base, POLLER_FILE_BYTES));
         if let Err(errno) = ready {
             // SAFETY: exactly the mapping just made, of which no reference exists.

@@ -64,3 +64,16 @@ fn settings_are_applied_and_bad_words_are_named() {
 fn off_is_off() {
     assert!(!Policy::read("on=0").unwrap().allows_program("x", 0));
 }
+
+#[test]
+fn the_library_loads_into_named_children_alone() {
+    let none = Policy::read("after=0").unwrap();
+    assert!(!none.has_children() && !none.loads_into("sh", 0));
+    let some = Policy::read("children=sh,make !programs=make users=7").unwrap();
+    assert!(some.has_children() && some.loads_into("sh", 7));
+    assert!(!some.loads_into("sh", 0), "another user");
+    assert!(!some.loads_into("make", 7) && !some.loads_into("redis", 7));
+    let all = Policy::read("children=*").unwrap();
+    assert!(all.loads_into("redis", 0));
+    assert!(!Policy::read("on=0 children=*").unwrap().has_children());
+}

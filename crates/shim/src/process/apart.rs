@@ -1,6 +1,7 @@
 //! Threads with descriptors of their own (`unshare` of `CLONE_FILES`): the table is about those of
 //! all other threads.
 
+use super::vfork;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,7 +22,13 @@ pub fn note() {
 #[inline]
 #[must_use]
 pub fn is_apart() -> bool {
-    ANY.load(Ordering::Relaxed) && IS_APART.try_with(Cell::get).unwrap_or(true)
+    ANY.load(Ordering::Relaxed) && (vfork::in_child() || own())
+}
+
+// Never inlined: the compiler may look for the variable ahead of the check of the caller.
+#[inline(never)]
+fn own() -> bool {
+    IS_APART.try_with(Cell::get).unwrap_or(true)
 }
 
 #[cfg(test)]

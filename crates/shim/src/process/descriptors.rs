@@ -237,9 +237,9 @@ pub(crate) mod tests {
         end_close(fd);
         assert_eq!(get(fd), Entry::Plain);
         assert_eq!(replace(fd, Entry::Plain), None);
-        vfork::enter();
-        assert!(replace(fd, Entry::Pinned).is_none() && begin_close(fd).is_none());
-        vfork::leave();
+        vfork::tests::as_child(|| {
+            assert!(replace(fd, Entry::Pinned).is_none() && begin_close(fd).is_none());
+        });
         assert_eq!((get(-1), begin_close(900_002)), (Entry::Plain, None));
     }
 }

@@ -1,6 +1,7 @@
 //! Whether this process has limited its own system calls (seccomp): the library is off then.
 
 use crate::kernel::file::File;
+use crate::kernel::process;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the process has limited its system calls.
@@ -65,13 +66,10 @@ fn filters_in(status: &str) -> u32 {
 /// Whether this process has one thread alone; `false` where the system does not tell.
 ///
 /// # Source
-/// proc_pid_status(5): `Threads`
+/// unshare(2): `CLONE_VM` has no effect on such a process, and fails in any other
 #[must_use]
 pub fn is_single_threaded() -> bool {
-    let mut room = [0_u8; STATUS_BYTES];
-    let length = File::open(c"/proc/self/status").map_or(0, |file| file.read(&mut room));
-    let text = core::str::from_utf8(room.get(..length).unwrap_or(&[])).unwrap_or("");
-    value_in(text, "Threads:") == Some(1)
+    process::has_memory_alone()
 }
 
 #[cfg(test)]
@@ -89,7 +87,6 @@ mod tests {
 
     #[test]
     fn the_kernel_tells_the_threads() {
-        assert_eq!(value_in("Name:\tx\nThreads:\t3\n", "Threads:"), Some(3));
         // This thread, and that of the harness.
         std::thread::spawn(|| assert!(!is_single_threaded())).join().unwrap();
     }

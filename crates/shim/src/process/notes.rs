@@ -9,6 +9,8 @@ const SET_MASK: u32 = 0xff;
 const SLOT_SHIFT: u32 = 8;
 const SLOT_MASK: u32 = 0x3fff;
 
+/// Exec closed the descriptor until the program said that the next one is to have it.
+pub const PASSED_ON: u32 = 1 << 27;
 /// The socket was armed once: its ring may hold unsignalled bytes.
 pub const WAS_ARMED: u32 = 1 << 28;
 /// A child by fork has the descriptor, too.

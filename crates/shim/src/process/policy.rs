@@ -2,6 +2,7 @@
 
 use super::limits;
 use crate::connection::address::SocketName;
+use crate::kernel::process;
 use crate::policy::Policy;
 use std::sync::OnceLock;
 
@@ -54,6 +55,19 @@ pub fn is_on() -> bool {
 #[must_use]
 pub fn spin_ns() -> u64 {
     POLICY.get().map_or(0, |kept| u64::from(kept.policy.settings.spin_ns))
+}
+
+/// Whether any program that this process executes may load the library.
+#[must_use]
+pub fn has_children() -> bool {
+    POLICY.get().is_some_and(|kept| kept.policy.has_children())
+}
+
+/// Whether an executed program with this file name loads the library.
+#[must_use]
+pub fn loads_into(name: &[u8]) -> bool {
+    let name = core::str::from_utf8(name).unwrap_or("");
+    POLICY.get().is_some_and(|kept| kept.policy.loads_into(name, process::user()))
 }
 
 /// Whether the process is told that there is no io_uring.

@@ -89,6 +89,28 @@ pub fn is_delivered(bits: &impl Word64, gathers: &impl Word64, bit: u64) -> bool
     bits.load(Ordering::SeqCst) & bit == 0 && gathers.load(Ordering::SeqCst) & 1 == 0
 }
 
+/// The step of a thread before it sleeps in a set: counts itself, then reads the poller of the set,
+/// which must count the thread, too. 0 is none.
+pub fn enter_sleep(sleepers: &impl Word64, poller: &impl Word64) -> u64 {
+    sleepers.fetch_add(1, Ordering::SeqCst);
+    sleepers.fence_after_update(); // pairs with `open`
+    poller.load(Ordering::SeqCst)
+}
+
+/// Gives a set without a poller this one. `false` where it has one, or where a thread sleeps: the
+/// poller does not count threads that sleep already.
+pub fn open(poller: &impl Word64, word: u64, sleepers: &impl Word64) -> bool {
+    if poller.compare_exchange(0, word).is_err() {
+        return false;
+    }
+    poller.fence_after_update(); // pairs with `enter_sleep`
+    if sleepers.load(Ordering::SeqCst) > 0 {
+        poller.store(0, Ordering::SeqCst);
+        return false;
+    }
+    true
+}
+
 /// Counts one more sleeping thread. The receiver must read the bits once more afterwards.
 ///
 /// `false` where the poller has another generation by now: all senders send wakeup bytes then.

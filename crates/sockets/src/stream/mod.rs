@@ -88,8 +88,10 @@ impl Stream {
     /// Sets whether calls fail with `WouldBlock` instead of sleeping.
     ///
     /// # Errors
-    /// `BUSY` where a stream in a [`Poller`](crate::Poller) would wait; those of fcntl(2).
+    /// `BUSY` where a stream in a [`Poller`](crate::Poller) would wait; `NOTCONN` in a child by
+    /// fork; those of fcntl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        self.check_process()?;
         let registration = self.connection.registration();
         if !nonblocking && registration.as_ref().is_some_and(Registration::is_alive) {
             return Err(Errno::BUSY.into());
@@ -150,9 +152,12 @@ impl Stream {
         self.end_if_broken(there)
     }
 
-    /// The wakeup records of the direction in which this side sends.
+    /// The wakeup records of the direction in which this side sends; none in a child by fork.
     #[must_use]
     pub fn wakeups(&self) -> WakeupCounts {
+        if self.check_process().is_err() {
+            return WakeupCounts::default();
+        }
         self.sending.lock().unwrap_or_else(PoisonError::into_inner).wakeup_counts()
     }
 
@@ -169,15 +174,16 @@ impl Stream {
     /// Shuts down one direction or both, also while other threads are in calls.
     ///
     /// # Errors
-    /// `NOTCONN` where the connection has ended.
+    /// `NOTCONN` where the connection has ended, and in a child by fork.
     ///
     /// # Source
     /// shutdown(2)
     pub fn shutdown(&self, direction: Direction) -> Result<(), Errno> {
+        self.check_process()?;
         self.connection.shut_down(direction)
     }
 
-    fn check_process(&self) -> Result<(), Errno> {
+    pub(crate) fn check_process(&self) -> Result<(), Errno> {
         if self.connection.pair.is_original() { Ok(()) } else { Err(Errno::NOTCONN) }
     }
 
@@ -215,10 +221,8 @@ fn lock_half<T>(half: &Mutex<T>, wait: bool) -> Result<MutexGuard<'_, T>, Errno>
 impl Drop for Stream {
     fn drop(&mut self) {
         let connection = &self.connection;
+        // A child by fork has none of the words that this changes.
         if !connection.pair.is_original() {
-            // A child by fork has none of the mappings. Other memory may lie at those addresses
-            // now.
-            std::mem::forget(Arc::clone(&connection.pair));
             return;
         }
         connection.polled().publish_end();

@@ -197,3 +197,33 @@ fn no_sequence_of_events_starts_a_second_process_or_forgets_one() {
         }
     }
 }
+
+#[test]
+fn a_service_whose_endpoint_ended_is_looked_up_again_within_the_start_limit() {
+    let ping = Some(Ping { every_ns: 100 * MS, limit_ns: 300 * MS });
+    let mut machine = ready_at(Policy { ping, ..policy() }, S);
+    assert_eq!(machine.on(Event::Tick, S + 100 * MS), [Action::Ping]);
+    assert!(!machine.is_ping_late(S + 399 * MS) && machine.is_ping_late(S + 400 * MS));
+    assert!(matches!(machine.on(Event::Lost, S + 400 * MS)[..], [Action::Log(_)]));
+    assert_eq!((machine.state(), machine.awaits_ping()), (State::Starting, false));
+    assert_eq!(machine.on(Event::Lost, S + 400 * MS), [], "once");
+    assert!(machine.on(Event::Bound, S + 500 * MS).contains(&Action::BecameReady));
+    assert_eq!(machine.restarts(), 0);
+    machine.on(Event::Lost, 2 * S);
+    assert!(machine.on(Event::Tick, 4 * S).contains(&Action::Kill), "it never came back");
+}
+
+#[test]
+fn a_service_that_forks_away_does_not_start_again_and_an_unknown_end_is_a_failure() {
+    for restart in [Restart::Always, Restart::OnFailure, Restart::Never] {
+        let mut machine = Machine::new(Policy { restart, ..policy() }, S);
+        machine.on(Event::Start, S);
+        machine.on(Event::Exited(Exit::ForkedAway(77)), S);
+        assert_eq!(machine.state(), State::Failed);
+        assert!(machine.reason().is_some_and(|why| why.contains("process 77")), "{machine:?}");
+    }
+    let mut machine = ready_at(Policy { restart: Restart::OnFailure, ..policy() }, S);
+    machine.on(Event::Exited(Exit::Unknown), S);
+    assert_eq!(machine.state(), State::BackOff);
+    assert_eq!(machine.reason(), Some("ended; its exit code is unknown"));
+}

@@ -2,7 +2,8 @@
 
 use crate::spec::{Config, Program, ReadyBy};
 use m3ipc::{
-    Address, BindError, Endpoint, EndpointInfo, NameError, Node, NodeError, Vm, VmConfig, VmLife,
+    Address, BindError, Endpoint, EndpointInfo, ForeignVm, NameError, Node, NodeError, Vm,
+    VmConfig, VmLife,
 };
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,6 +32,11 @@ impl NodeSession {
             _ => node.vm_open_or_create(&wanted),
         };
         let vm = vm.map_err(|error: NodeError| format!("VM {}: {error}", config.vm))?;
+        // Its members get the requests of clients, and services may have rights beyond its owner's.
+        vm.check_own(config.mode).map_err(|foreign| match foreign {
+            ForeignVm::Mode { .. } => format!("{foreign} (vm-mode)"),
+            _ => foreign.to_string(),
+        })?;
         Ok(Self { node, vm, directory })
     }
 

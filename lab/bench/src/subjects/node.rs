@@ -131,7 +131,10 @@ impl VmPeer {
 
     /// An endpoint of this process.
     pub fn bind(&self) -> Result<Endpoint, Error> {
-        self.vm.bind_any().map_err(Error::of("bind"))
+        let mut endpoint = self.vm.bind_any().map_err(Error::of("bind"))?;
+        // Some cells have payloads of any size.
+        endpoint.set_receive_limit(m3ipc::LARGE_MAX_BYTES);
+        Ok(endpoint)
     }
 
     /// An endpoint that waits so.

@@ -1,7 +1,7 @@
 //! Blocks for endpoints that are dead or were never bound.
 
 use m3ipc::{Address, AreaConfig, AreaError, BlockLifetime, Endpoint, Message, Unsent};
-use m3ipc::{ReplyError, SendError, SendRecError};
+use m3ipc::{Delivered, ReplyError, SendError, SendRecError};
 use m3ipc_test_fixture::{NodeFixture, area_turn};
 
 /// The code, and whether the block came back.
@@ -41,9 +41,15 @@ fn a_block_for_nobody_fails_as_a_plain_message_does() {
         let plain = me.sendrec(to, &message).unwrap_err();
         assert_eq!(told(unsent, SendRecError::code), plain.code(), "sendrec to {to}: {plain}");
         let unsent = block(&mut me);
-        let unsent = me.reply_block(to, &message, unsent).unwrap_err();
-        let plain = me.reply(to, &message).unwrap_err();
-        assert_eq!(told(unsent, ReplyError::code), plain.code(), "reply to {to}: {plain}");
+        let code = |replied: Result<Delivered, ReplyError>| {
+            replied.and_then(Delivered::into_result).map_err(|why| why.code())
+        };
+        let (replied, back) = me.try_reply_block(to, &message, unsent);
+        assert!(back.is_some(), "the block comes back");
+        assert_eq!(code(replied), code(me.reply(to, &message)), "reply to {to}");
+        let unsent = block(&mut me);
+        let replied = me.reply_block(to, &message, unsent).map_err(|unsent| unsent.error);
+        assert_eq!(replied, me.reply(to, &message), "reply to {to}");
         let mut shared = block(&mut me);
         let unshared = me.share_block(to, &message, &mut shared, None).unwrap_err();
         assert!(!matches!(unshared, SendError::Unbound(_)), "{unshared}");

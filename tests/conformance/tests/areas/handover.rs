@@ -77,6 +77,7 @@ fn large_payloads_travel_by_themselves() {
     let mut me = vm.bind(1).unwrap();
     let _echo = AreaProcess::start(&fixture, &vm, 2, &["echo"]);
     let mut room = vec![0; 40 << 20];
+    me.set_receive_limit(room.len());
     for bytes in [0_usize, 1792, 1793, 4096, 1 << 20, 40 << 20, 5000] {
         let sent: Vec<u8> = (0..bytes).map(|at| u8::try_from(at * 31 % 251).unwrap_or(0)).collect();
         let message = Message::new(9);
@@ -113,7 +114,7 @@ fn a_server_hands_on_a_block_whose_client_gave_up() {
         let block = server.take_block().unwrap().unwrap();
         // The client tells that it has given up.
         assert!(server.receive(Source::Any).unwrap().is_notification());
-        assert!(server.reply(request.source, &Message::new(2)).is_err());
+        assert!(!server.reply(request.source, &Message::new(2)).unwrap().is_yes());
         let on = server.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never);
         on.unwrap().long(0)
     });
@@ -152,4 +153,76 @@ fn a_message_that_is_not_taken_leaves_the_block_here() {
     block.set(0, 6).unwrap();
     let gone = me.send_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap_err();
     assert!(gone.block.is_some());
+}
+
+/// Bytes of addresses that a process has in memory of areas and of ledgers.
+fn mapped_bytes(pid: i32) -> u64 {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("it lives");
+    let ours = maps
+        .lines()
+        .filter(|line| line.contains("/memfd:m3-area") || line.contains("/memfd:m3-ledger"));
+    ours.map(|line| {
+        let (start, rest) = line.split_once('-').expect("a range");
+        let end = rest.split(' ').next().expect("an end");
+        let number = |text| u64::from_str_radix(text, 16).expect("an address");
+        number(end) - number(start)
+    })
+    .sum()
+}
+
+#[test]
+fn a_payload_takes_addresses_for_itself_and_not_for_the_limit_of_its_area() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("need");
+    let vm = fixture.vm("need");
+    let mut me = vm.bind(1).unwrap();
+    let own = std::process::id().cast_signed();
+    let before = mapped_bytes(own);
+    let echo = AreaProcess::start(&fixture, &vm, 2, &["echo"]);
+    let mut room = vec![0; 20 << 20];
+    me.set_receive_limit(room.len());
+    for (bytes, most) in [(10_000, 4 << 20), (20 << 20, 48 << 20)] {
+        let payload = vec![7; bytes];
+        let message = Message::new(1);
+        let got = me.sendrec_long(Address(2), &message, &payload, &mut room, Timeout::Never);
+        assert_eq!(got.unwrap().1, bytes);
+        for process in [mapped_bytes(own) - before, mapped_bytes(echo.pid())] {
+            assert!(process <= most, "{bytes} bytes of payload take {process} bytes of addresses");
+        }
+    }
+    // An area of the program is there as a whole, since programs follow addresses in it.
+    let area = me.create_area(&AreaConfig::vm(32 << 20)).unwrap();
+    assert!(mapped_bytes(own) - before >= 32 << 20 && area.limit_bytes() == 32 << 20);
+}
+
+#[test]
+fn areas_find_a_place_where_a_tool_has_taken_their_range() {
+    const RANGES: (u64, usize) = (0x2000_0000_0000, 32 << 40);
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("tool");
+    let vm = fixture.vm("tool");
+    let mut me = vm.bind(1).unwrap();
+    let mut room = vec![0; 100_000];
+    // ThreadSanitizer and valgrind take the addresses of all ordinary areas.
+    let memory = m3ipc_sys::create_sparse("m3-tool", RANGES.1 as u64, false).unwrap();
+    let tool = m3ipc_sys::FixedMapping::new(&memory, RANGES.0, RANGES.1, false).unwrap();
+    // A peer without the tool is refused first, and then knows.
+    let mut tell = AreaProcess::start(&fixture, &vm, 2, &["tell", "1"]);
+    let told = me.receive_long(Source::From(Address(2)), &mut room, Timeout::Never).unwrap();
+    assert_eq!((told.bytes, tell.line().as_str()), (100_000, "Ok(())"));
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    assert!(area.base() < 1 << 39, "{:#x}", area.base());
+    let _sum = AreaProcess::start(&fixture, &vm, 3, &["sum"]);
+    assert_eq!(AreaProcess::ask(&mut me, Address(3), &area, 1000).long(0), 1000);
+    // Where no range is free, the error names the occupant.
+    let low = m3ipc_sys::create_sparse("m3-other-tool", 448 << 30, false).unwrap();
+    drop(area);
+    me.try_receive(Source::Any).expect_err("nothing is there");
+    let both = m3ipc_sys::FixedMapping::new(&low, 64 << 30, 448 << 30, false);
+    if both.is_ok() {
+        let error = me.create_area(&AreaConfig::vm(1 << 20)).unwrap_err();
+        assert_eq!(error.code(), Code::RscBusy);
+        assert!(error.to_string().contains("/memfd:m3-"), "{error}");
+    }
+    drop(tool);
 }

@@ -12,7 +12,7 @@ fn codes(fixture: &mut Fixture, peer: Address) -> [Code; 5] {
         fixture.me.sendrec(peer, &message).unwrap_err().code(),
         fixture.me.receive(m3ipc::Source::From(peer)).unwrap_err().code(),
         fixture.me.notify(peer).unwrap_err().code(),
-        fixture.me.reply(peer, &message).unwrap_err().code(),
+        fixture.reply_code(peer),
     ]
 }
 

@@ -42,12 +42,14 @@ rows! {
         assert_eq!(receiver.join().unwrap().unwrap_err().code(), Code::SrcDied);
     }
 
-    fn the_pending_notifications_of_the_dead_are_erased() {
+    fn the_pending_notifications_of_the_dead_arrive() {
         let mut fixture = Fixture::new();
         let (mut peer, address) = fixture.bound(30, &["notify:1"]);
         assert_eq!(peer.code(), 0);
         peer.kill();
         fixture.me.wait_unbind(address, Timeout::Never).unwrap();
+        let notified = fixture.me.try_receive(Source::Any).unwrap();
+        assert_eq!((notified.source, notified.m_type), (address, 0x1000 | 30));
         assert_eq!(fixture.me.try_receive(Source::Any).unwrap_err().code(), Code::Again);
     }
 

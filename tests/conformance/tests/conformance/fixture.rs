@@ -1,7 +1,7 @@
 //! What the cases share: a node and a VM of their own, partners in threads and processes.
 
 pub use crate::peer::Peer;
-use m3ipc::{Address, Endpoint, Node, Slot, Vm, VmConfig};
+use m3ipc::{Address, Code, Delivered, Endpoint, Message, Node, Slot, Vm, VmConfig};
 use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,6 +21,12 @@ pub struct Fixture {
 }
 
 impl Fixture {
+    /// The code of a reply that its client does not get.
+    pub fn reply_code(&mut self, client: Address) -> Code {
+        let replied = self.me.reply(client, &Message::new(0));
+        replied.and_then(Delivered::into_result).expect_err("no client waits").code()
+    }
+
     pub fn new() -> Self {
         watchdog(120);
         let node_fixture = NodeFixture::new("conformance");

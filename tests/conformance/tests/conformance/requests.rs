@@ -2,7 +2,7 @@
 
 use crate::fixture::{Fixture, SHORT};
 use crate::rows;
-use m3ipc::{Address, Code, Message, Source, Timeout};
+use m3ipc::{Address, Code, Delivered, Message, Source, Timeout};
 use std::time::Duration;
 
 rows! {
@@ -69,7 +69,7 @@ rows! {
         assert_eq!(taken.join().unwrap().unwrap_err().code(), Code::TimedOut);
         fixture.until_free(30);
         assert_eq!(
-            fixture.me.reply(request.source, &Message::new(0)).unwrap_err().code(),
+            fixture.reply_code(request.source),
             Code::DstDied
         );
         let untaken =
@@ -117,10 +117,10 @@ rows! {
     fn reply_to_a_peer_that_does_not_wait_for_exactly_me_is_324() {
         let mut fixture = Fixture::new();
         let (_idle, running) = fixture.bound(30, &[]);
-        assert_eq!(fixture.me.reply(running, &Message::new(0)).unwrap_err().code(), Code::ProcSts);
+        assert_eq!(fixture.reply_code(running), Code::ProcSts);
         let (_other, receiver) = fixture.bound(31, &["receive:any"]);
         fixture.until_blocked(31, "receive");
-        assert_eq!(fixture.me.reply(receiver, &Message::new(0)).unwrap_err().code(), Code::ProcSts);
+        assert_eq!(fixture.reply_code(receiver), Code::ProcSts);
     }
 
     fn reply_goes_to_a_peer_that_receives_from_exactly_me() {
@@ -129,7 +129,7 @@ rows! {
             fixture.thread(30, |peer| peer.receive(Address(1)).map(|message| message.m_type));
         fixture.until_blocked(30, "receive");
         let address = Address(fixture.node.endpoint(fixture.vm.id(), 30).unwrap().unwrap().address);
-        fixture.me.reply(address, &Message::new(9)).unwrap();
+        assert_eq!(fixture.me.reply(address, &Message::new(9)), Ok(Delivered::Yes));
         assert_eq!(receiver.join().unwrap(), Ok(9));
     }
 
@@ -139,7 +139,7 @@ rows! {
         fixture.me.receive(address).unwrap();
         fixture.me.reply(address, &Message::new(4)).unwrap();
         assert_eq!(client.code(), 4);
-        assert_eq!(fixture.me.reply(address, &Message::new(4)).unwrap_err().code(), Code::ProcSts);
+        assert_eq!(fixture.reply_code(address), Code::ProcSts);
     }
 
     fn relay_hands_the_request_to_another_server_that_answers_the_client() {

@@ -49,7 +49,7 @@ rows! {
     fn reply_without_its_trap_is_110() {
         without(Verb::Reply, |fixture| {
             let peer = fixture.dead(30);
-            fixture.me.reply(peer, &Message::new(0)).unwrap_err().code()
+            fixture.reply_code(peer)
         });
     }
 

@@ -186,7 +186,7 @@ fn each_planted_fault_is_caught() {
         Fault::GenerationKept,
         Fault::PulseLost,
         Fault::PulsesReversed,
-        Fault::PulsesOfTheDead,
+        Fault::ErasedWithTheDead,
     ];
     let missed: Vec<Fault> = faults.into_iter().filter(|fault| !is_caught(*fault)).collect();
     println!("T2 oracle: planted {}/{} caught", faults.len() - missed.len(), faults.len());

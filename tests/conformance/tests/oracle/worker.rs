@@ -1,7 +1,7 @@
 //! One real endpoint: a thread that takes orders and reports the end of each.
 
 use super::plan::call_at;
-use m3ipc::{Address, Code, Endpoint, Message, Pulse, Slot, Timeout, Vm, WaitStrategy};
+use m3ipc::{Address, Code, Delivered, Endpoint, Message, Pulse, Slot, Timeout, Vm, WaitStrategy};
 use m3ipc_model::rendezvous::{Call, Completion, Fate, Source};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -91,9 +91,12 @@ fn call_on(endpoint: &mut Endpoint, who: Slot, call: Call, limit: Timeout) -> Co
         Call::Send { dst, message } => {
             delivery(endpoint.send_timeout(dst, &message, limit).map_err(|error| error.code()))
         }
-        Call::Reply { dst, message } => {
-            delivery(endpoint.reply(dst, &message).map_err(|error| error.code()))
-        }
+        Call::Reply { dst, message } => delivery(
+            endpoint
+                .reply(dst, &message)
+                .and_then(Delivered::into_result)
+                .map_err(|error| error.code()),
+        ),
         Call::Receive { src } => {
             let source = match src {
                 Source::Any => m3ipc::Source::Any,

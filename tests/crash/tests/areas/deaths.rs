@@ -1,6 +1,6 @@
 //! Members and daemons that die while blocks are allocated, held and given.
 
-use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, Timeout};
+use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, Source, Timeout};
 use m3ipc_test_fixture::{AreaProcess, NodeFixture, area_turn, until};
 
 #[test]
@@ -52,6 +52,92 @@ fn the_extent_of_a_killed_allocator_is_free_when_no_block_is_used() {
     // This endpoint never took what they sent, so no member holds a block of them.
     assert_eq!(extents(&fixture), 0);
     assert!(me.allocate(&area, 7 << 20, BlockLifetime::Short).is_ok());
+}
+
+#[test]
+fn the_area_of_a_dead_owner_ends_with_its_last_block_out() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("ownerless");
+    let vm = fixture.vm("ownerless");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = AreaProcess::start(&fixture, &vm, 3, &["sum"]);
+    let areas = |fixture: &NodeFixture| fixture.node().areas(vm.id()).unwrap();
+    for _ in 0..3 {
+        let mut owner = AreaProcess::start(&fixture, &vm, 2, &["own"]);
+        me.sendrec(Address(2), &Message::new(1)).unwrap();
+        let block = me.take_block().unwrap().unwrap();
+        let area = me.attached(block.area()).unwrap();
+        // As a program in C has it, which has no handle.
+        area.keep();
+        // Each living member has been in the area, and this one has room of its own there.
+        assert_eq!(AreaProcess::ask(&mut me, Address(3), &area, 1000).long(0), 1000);
+        drop(area);
+        owner.kill();
+        me.wait_unbind(Address(2), Timeout::Never).unwrap();
+        for _ in 0..3 {
+            me.try_receive(Source::Any).expect_err("nobody sends");
+        }
+        assert_eq!(areas(&fixture).len(), 1, "a block of it is out");
+        assert!(block.iter().all(|byte| byte == 0));
+        drop(block);
+        until("the area ends", || {
+            me.try_receive(Source::Any).expect_err("nobody sends");
+            areas(&fixture).is_empty()
+        });
+    }
+}
+
+#[test]
+fn a_payload_reaches_a_peer_that_cannot_join_the_area_of_a_killed_daemon() {
+    let _turn = area_turn();
+    let mut fixture = NodeFixture::new("older");
+    let vm = fixture.vm("older");
+    let mut server = vm.bind(1).unwrap();
+    let mut client = vm.bind_additional(Some(2)).unwrap();
+    let payload = vec![7; 100_000];
+    // The client does not take this one, and so never joins the area for it.
+    let soon = Timeout::After(std::time::Duration::from_millis(1));
+    let unsent = server.send_long(Address(2), &Message::new(1), &payload, soon).unwrap_err();
+    assert_eq!(unsent.code(), Code::TimedOut);
+    fixture.kill_daemon();
+    fixture.restart_daemon();
+    let thread = std::thread::spawn(move || {
+        let request = server.receive(Source::Any).unwrap();
+        server.reply_long(request.source, &Message::new(2), &payload).unwrap();
+        server
+    });
+    let mut room = vec![0; 100_000];
+    let message = Message::new(3);
+    let answer = client.sendrec_long(Address(1), &message, &[], &mut room, Timeout::Never).unwrap();
+    assert_eq!((answer.1, room[99_999]), (100_000, 7));
+    thread.join().unwrap();
+}
+
+#[test]
+fn payloads_and_blocks_go_on_after_a_kill_of_the_daemon_with_either_party() {
+    let _turn = area_turn();
+    let mut fixture = NodeFixture::new("both");
+    let vm = fixture.vm("both");
+    let mut me = vm.bind(1).unwrap();
+    let (payload, mut room) = (vec![9; 300_000], vec![0; 300_000]);
+    // The address of a system slot stays the same for each process that has it.
+    for _ in 0..4 {
+        let mut echo = AreaProcess::start(&fixture, &vm, 2, &["echo"]);
+        for _ in 0..3 {
+            room.fill(0);
+            let to = (Address(2), Message::new(1));
+            let got = me.sendrec_long(to.0, &to.1, &payload, &mut room, Timeout::Never).unwrap();
+            assert!(got.1 == payload.len() && room == payload);
+        }
+        let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
+        let block = me.allocate(&area, 100_000, BlockLifetime::Short).unwrap();
+        me.sendrec_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
+        assert_eq!(me.take_block().unwrap().unwrap().len(), 100_000);
+        fixture.kill_daemon();
+        echo.kill();
+        fixture.restart_daemon();
+        me.wait_unbind(Address(2), Timeout::Never).unwrap();
+    }
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl<'a> Case<'a> {
             differences = before.differences(&ProcessResources::of(daemon));
             differences.is_empty()
         };
-        for _ in 0..8_000 {
+        for _ in 0..8_000 * m3ipc_test_fixture::stretch() {
             if balanced() {
                 break;
             }

@@ -26,7 +26,7 @@ impl HostileLink {
                 MessageFate::Held(held) if held.is_undecided() => {}
                 MessageFate::Held(Held::GivenBack) => {
                     let code = self.link.ended_by_proxy(posted).expect("a sound peer");
-                    return code.map_or(0, m3ipc_abi::Code::number).to_string();
+                    return code.map_or(0, |(_fate, code)| code.number()).to_string();
                 }
                 MessageFate::Taken => return "taken".to_owned(),
                 MessageFate::Refused(_) => return "refused".to_owned(),
@@ -88,6 +88,7 @@ pub fn attack(directory: &str, vm: &str, [slot, area, stand_in, other, pair]: [&
         audience: AreaAudience::Vm,
         owner_writes: true,
         huge: false,
+        low: false,
     };
     // An area that its creator never maps, so that nobody else may either.
     let created = member.raw.request(&Request::Area(AreaRequest::Create(config)));

@@ -24,6 +24,7 @@ impl Greedy<'_> {
             audience: AreaAudience::Vm,
             owner_writes: false,
             huge: false,
+            low: false,
         };
         let created = raw.request(&Request::Area(AreaRequest::Create(params)));
         let Some((Reply::Area(AreaReply::Joined { info, .. }), _fds)) = created else {

@@ -22,8 +22,9 @@ struct Small {
 }
 
 impl Small {
-    fn new(name: &str, bytes: &str) -> Self {
+    fn new(name: &str, pages: u64) -> Self {
         watchdog(120);
+        let bytes = pages * m3ipc_sys::page_bytes();
         let inside = format!("/tmp/m3-test-{}-{name}", std::process::id());
         std::fs::create_dir(&inside).expect("a mount point");
         let script = format!(
@@ -58,7 +59,7 @@ impl Small {
     }
 
     fn filler(&self) -> String {
-        format!("{}/filler", self.outside)
+        format!("{}/proxy.log.old", self.outside)
     }
 
     /// Leaves no byte free.
@@ -86,7 +87,7 @@ fn t14_a_full_directory_refuses_what_a_successor_would_not_know() {
     if !is_root("T14 full directory") {
         return;
     }
-    let small = Small::new("full", "64k");
+    let small = Small::new("full", 16);
     let daemon = small.daemon();
     let mut node = small.wait_for_daemon();
     node.vm_init(&VmConfig::new(VM)).expect("a VM");
@@ -132,7 +133,7 @@ fn t14_a_full_directory_refuses_extents_that_a_successor_would_give_again() {
     if !is_root("T14 extents in a full directory") {
         return;
     }
-    let small = Small::new("full-extents", "64k");
+    let small = Small::new("full-extents", 16);
     let daemon = small.daemon();
     let mut node = small.wait_for_daemon();
     let vm = node.vm_init(&VmConfig::new(VM)).expect("a VM").id();
@@ -143,6 +144,7 @@ fn t14_a_full_directory_refuses_extents_that_a_successor_would_give_again() {
         audience: AreaAudience::Vm,
         owner_writes: false,
         huge: false,
+        low: false,
     };
     let created = raw.request(&Request::Area(AreaRequest::Create(params)));
     let Some((Reply::Area(AreaReply::Joined { info, .. }), _fds)) = created else {
@@ -197,7 +199,7 @@ fn t14_a_successor_begins_in_a_full_directory() {
     if !is_root("T14 successor in a full directory") {
         return;
     }
-    let small = Small::new("full-successor", "64k");
+    let small = Small::new("full-successor", 16);
     let daemon = small.daemon();
     let mut node = small.wait_for_daemon();
     node.vm_init(&VmConfig::new(VM)).expect("a VM");
@@ -226,7 +228,7 @@ fn t14_a_daemon_says_why_it_cannot_begin_in_a_full_directory() {
     if !is_root("T14 full at start") {
         return;
     }
-    let small = Small::new("full-start", "16k");
+    let small = Small::new("full-start", 4);
     small.fill();
     let pid = small.holder.id().to_string();
     let mut command = Command::new("nsenter");

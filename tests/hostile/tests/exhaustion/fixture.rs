@@ -20,7 +20,8 @@ impl Pair {
     pub fn new(directory: &str) -> Self {
         let mut server = MemberProcess::start(0, "server", &[directory, VM]);
         let address = server.line().strip_prefix("at ").expect("the server is bound").to_owned();
-        let client = talker(directory, &address);
+        let mut client = talker(directory, &address);
+        assert_eq!(client.line(), "first", "the pair knows each other before anything is missing");
         Self { server, client, address }
     }
 
@@ -31,13 +32,13 @@ impl Pair {
     /// Ends the pair and the clients that joined; none of their messages may be lost or altered.
     /// Returns the number of messages.
     pub fn finish(self, joined: Vec<MemberProcess>) -> u64 {
-        let clients = std::iter::once(self.client).chain(joined);
         let served_once = |mut client: MemberProcess| {
             assert_eq!(client.line(), "first", "each client is served once all works again");
             client
         };
-        let clients: Vec<MemberProcess> = clients.map(served_once).collect();
-        let asked: Vec<MessageCount> = clients.into_iter().map(count_of).collect();
+        let joined: Vec<MemberProcess> = joined.into_iter().map(served_once).collect();
+        let clients = std::iter::once(self.client).chain(joined);
+        let asked: Vec<MessageCount> = clients.map(count_of).collect();
         let served = count_of(self.server);
         assert_eq!((served.lost, served.doubled, served.altered), (0, 0, 0), "{served:?}");
         for one in &asked {

@@ -9,7 +9,7 @@ use std::time::Duration;
 fn no_more_memory(pid: i32) -> Lowered {
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("it lives");
     let pages: u64 = pages.split(' ').next().and_then(|word| word.parse().ok()).expect("its pages");
-    Lowered::new(pid, Resource::As, pages * 4096)
+    Lowered::new(pid, Resource::As, pages * m3ipc_sys::page_bytes())
 }
 
 #[test]

@@ -243,7 +243,8 @@ pub fn requests() -> impl Strategy<Value = Request> {
         any::<i32>().prop_map(Request::GetEndpoint),
         waits().prop_map(Request::Await),
         any::<u64>().prop_map(Request::Forget),
-        names().prop_map(Request::NameAttach),
+        (names(), any::<Option<u64>>()).prop_map(|(name, key)| Request::NameAttach { name, key }),
+        (names(), any::<Option<u64>>()).prop_map(|(name, key)| Request::NameReserve { name, key }),
         names().prop_map(Request::NameLocate),
         (vms(), addresses()).prop_map(|(vm, address)| Request::Wakeup { vm, address }),
         (vms(), addresses(), privileges()).prop_map(|(vm, address, privileges)| {

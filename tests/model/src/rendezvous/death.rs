@@ -2,13 +2,32 @@
 
 use m3ipc_abi::{Address, Code, Slot};
 
-use super::machine::{Fault, Machine, State};
+use super::machine::{Endpoint, Fault, Left, Machine, State};
 use super::op::{Completion, Fate, Limit, Source};
+
+impl Endpoint {
+    /// Keeps what an endpoint leaves here that dies. Those of one address join.
+    fn keep(&mut self, source: Address, is_erased: bool) {
+        let notified = self.notified.remove(&source.slot());
+        let pulses = self.pulses.remove(&source.slot()).unwrap_or_default();
+        if is_erased || !notified && pulses.is_empty() {
+            return;
+        }
+        match self.left.iter_mut().find(|left| left.source == source) {
+            Some(left) => {
+                left.notified |= notified;
+                left.pulses.extend(pulses);
+            }
+            None => self.left.push(Left { source, notified, pulses }),
+        }
+    }
+}
 
 impl Machine {
     /// The contract, death of an endpoint X, in this order:
     /// 1. Senders queued to X get -109.
-    /// 2. The pending notifications and pulses of X at other endpoints are erased.
+    /// 2. The pending notifications and pulses of X at other endpoints stay there: a call of X was
+    ///    told that they arrive.
     /// 3. Receivers from X alone, and clients that await its answer, get -108.
     /// 4. Waiters in wait4unbind get 0.
     ///
@@ -26,10 +45,8 @@ impl Machine {
             self.withdraw(sender.slot(), Code::DstDied);
         }
         for endpoint in self.endpoints.values_mut() {
-            endpoint.notified.remove(&slot);
-            if self.fault != Fault::PulsesOfTheDead {
-                endpoint.pulses.remove(&slot);
-            }
+            let is_erased = self.fault == Fault::ErasedWithTheDead;
+            endpoint.keep(dead, is_erased);
         }
         if self.fault != Fault::ReceiversForgotten {
             self.end_receivers(dead);

@@ -61,8 +61,18 @@ pub(super) struct Endpoint {
     pub(super) notified: BTreeSet<Slot>,
     /// The pulses of each slot that were not taken, the first one first.
     pub(super) pulses: BTreeMap<Slot, VecDeque<(u8, u64)>>,
+    /// What peers left that have died, in the order of their deaths.
+    pub(super) left: Vec<Left>,
     /// Whether a wakeup is remembered for the next receive(ANY).
     pub(super) woken: bool,
+}
+
+/// What a dead endpoint left at another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) source: Address,
+    pub(super) notified: bool,
+    pub(super) pulses: VecDeque<(u8, u64)>,
 }
 
 /// A rule that a machine breaks on purpose. The tests must detect each fault.
@@ -85,8 +95,8 @@ pub enum Fault {
     PulseLost,
     /// A receive takes the latest pulse of a peer first.
     PulsesReversed,
-    /// Pulses stay when their sender dies.
-    PulsesOfTheDead,
+    /// Notifications and pulses are erased when their sender dies.
+    ErasedWithTheDead,
 }
 
 /// One VM.
@@ -141,8 +151,9 @@ impl Machine {
     /// The pulses that an endpoint has not taken, of all peers together.
     #[must_use]
     pub fn pending_pulses(&self, slot: Slot) -> usize {
-        let pulses = self.endpoints.get(&slot).map(|endpoint| endpoint.pulses.values());
-        pulses.into_iter().flatten().map(VecDeque::len).sum()
+        let Some(endpoint) = self.endpoints.get(&slot) else { return 0 };
+        let left = endpoint.left.iter().map(|left| &left.pulses);
+        endpoint.pulses.values().chain(left).map(VecDeque::len).sum()
     }
 
     /// Applies one step, and returns the calls that ended by it, in the order of their ends.
@@ -181,6 +192,7 @@ impl Machine {
             limit: Limit::Forever,
             notified: BTreeSet::new(),
             pulses: BTreeMap::new(),
+            left: Vec::new(),
             woken: false,
         };
         self.endpoints.insert(slot, endpoint);

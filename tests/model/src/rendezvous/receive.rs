@@ -53,8 +53,13 @@ impl Source {
 impl Machine {
     /// The contract, in this order: a remembered wakeup (ANY only); notifications and pulses, the
     /// lowest slot first, one per call, of a peer its notification before its pulses; messages in
-    /// order of arrival. A dead source at entry gives -108.
+    /// order of arrival. A dead source at entry gives -108, after what it left.
     pub(super) fn receive(&mut self, me: Address, src: Source, requests_only: bool) {
+        if let Source::From(source) = src
+            && let Some(message) = self.take_left(me, source)
+        {
+            return self.hand_over(me, message);
+        }
         if let Source::From(source) = src
             && let Err(code) = self.check_peer(me, source, Code::SrcDied)
         {
@@ -64,7 +69,14 @@ impl Machine {
             return self.fail(me, Code::WokenUp);
         }
         let waiting = State::Receiving { src, requests_only, stamp: self.now() };
-        if let Some(source) = self.first_notification(me, waiting) {
+        let living = self.first_notification(me, waiting);
+        if let Some(dead) = self.first_left(me, src)
+            && living.is_none_or(|source| dead.slot() <= source.slot())
+        {
+            let message = self.take_left(me, dead).expect("it left something");
+            return self.hand_over(me, message);
+        }
+        if let Some(source) = living {
             let message = match self.living(me).notified.remove(&source.slot()) {
                 true => Some(notification(source)),
                 false => self.take_pulse(me, source),
@@ -81,6 +93,27 @@ impl Machine {
             return self.fail(me, Code::Locked);
         }
         self.living(me).state = waiting;
+    }
+
+    /// The dead endpoint of the lowest slot that left something.
+    fn first_left(&self, me: Address, src: Source) -> Option<Address> {
+        let left = &self.endpoints.get(&me.slot())?.left;
+        let sources = left.iter().map(|left| left.source).filter(|source| src.fits(*source));
+        sources.min_by_key(|source| (source.slot(), source.0))
+    }
+
+    /// Takes the notification that a dead endpoint left, or else its first pulse.
+    fn take_left(&mut self, me: Address, source: Address) -> Option<Message> {
+        let endpoint = self.endpoints.get_mut(&me.slot())?;
+        let left = endpoint.left.iter_mut().find(|left| left.source == source)?;
+        let message = match core::mem::take(&mut left.notified) {
+            true => Some(notification(source)),
+            false => {
+                left.pulses.pop_front().map(|(code, value)| Message::pulse(source, code, value, 1))
+            }
+        };
+        endpoint.left.retain(|left| left.notified || !left.pulses.is_empty());
+        message
     }
 
     /// The lowest slot with a notification or a pulse: tasks come before processes.

@@ -7,7 +7,7 @@
 
 pub use crate::peer::Peer;
 use crate::placement::{self, Placement};
-use m3ipc::{Address, Endpoint, Message, Node, Slot, Vm, VmConfig};
+use m3ipc::{Address, Code, Delivered, Endpoint, Message, Node, Slot, Vm, VmConfig};
 use m3ipc_test_fixture::{NodeFixture, until, watchdog};
 use m3ipc_test_nodes::{Directory, OneNode, Process};
 use std::cell::RefCell;
@@ -81,6 +81,12 @@ fn config(name: &str) -> VmConfig {
 }
 
 impl Fixture {
+    /// The code of a reply that its client does not get.
+    pub fn reply_code(&mut self, client: Address) -> Code {
+        let replied = self.me.reply(client, &Message::new(0));
+        replied.and_then(Delivered::into_result).expect_err("no client waits").code()
+    }
+
     pub fn new() -> Self {
         watchdog(120);
         let placement = placement::current();

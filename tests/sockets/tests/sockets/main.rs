@@ -5,6 +5,7 @@ mod connect;
 mod datagram;
 mod death;
 mod fixture;
+mod forks;
 mod hostile;
 mod names;
 mod poller;

@@ -28,6 +28,29 @@ run = ['SERVICE', 'serve']
 }
 
 #[test]
+fn a_supervisor_notices_deaths_and_passes_nothing_on_of_what_it_inherited() {
+    let mut own = Supervised::start("inherits", "[service.front]\nrun = ['SERVICE', 'serve']\n");
+    own.ready("front");
+    own.kill();
+    own.start_through("trap '' CHLD USR1; exec 9</dev/null");
+    let before = own.ready("front");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", before.pid)).unwrap();
+    assert!(status.contains("SigBlk:\t0000000000000000"), "{status}");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    let of = |signal: Signal| 1_u64 << (signal.as_raw() - 1);
+    assert_eq!(ignored & (of(Signal::USR1) | of(Signal::CHILD)), 0, "{status}");
+    assert!(!std::fs::exists(format!("/proc/{}/fd/9", before.pid)).unwrap());
+    m3ipc_test_supervise::send(before.pid, Signal::KILL);
+    let after =
+        own.shown_when("front", "is restarted", |it| it.restarts == 1 && it.state == State::Ready);
+    assert_eq!(after.reason, "killed by signal 9 (SIGKILL)");
+    own.signal(Signal::TERM);
+    assert_eq!(own.wait_end(), 0);
+    assert!(!runs(after.pid));
+}
+
+#[test]
 fn a_second_supervisor_of_a_vm_is_refused_with_advice() {
     let own = Supervised::start("second", "[service.front]\nrun = ['SERVICE', 'serve']\n");
     own.ready("front");

@@ -28,6 +28,37 @@ fn a_killed_service_is_started_again_under_its_name_and_the_reason_is_shown() {
 }
 
 #[test]
+fn the_name_of_a_service_is_reserved_between_two_processes() {
+    let services = "[service.front]\nrun = ['SERVICE', 'serve']\nrestarts = 0\n";
+    let own = Supervised::start("reserved", services);
+    let before = own.ready("front");
+    let mut thief = own.client();
+    send(before.pid, Signal::KILL);
+    own.shown_when("front", "fails", |it| it.state == State::Failed);
+    let taken = thief.name_attach("front").unwrap_err();
+    assert!(taken.to_string().contains("M3_NAME_KEY"), "{taken}");
+    assert!(own.ask(&["start", "front"]).status.success());
+    let after = own.ready("front");
+    assert_eq!(pid_by_call(&mut thief, "front"), after.pid);
+    assert!(own.ask(&["stop", "front"]).status.success());
+    own.until("its end gives the name back", |_| thief.name_attach("front").is_ok());
+}
+
+#[test]
+fn a_request_of_any_length_leaves_the_supervisor_alone() {
+    let own = Supervised::start("long", "[service.front]\nrun = ['SERVICE', 'serve']\n");
+    own.ready("front");
+    let mut client = own.client();
+    let supervisor = client.name_locate("supervisor").unwrap();
+    for bytes in [4097, 900 << 20] {
+        let refused = client.call(supervisor, &vec![0; bytes], LONG);
+        assert_eq!(refused, Err(SendRecError::TooLong { bytes, max_bytes: 4096 }));
+    }
+    own.ready("front");
+    assert!(!own.log().contains("lost"), "{}", own.log());
+}
+
+#[test]
 fn a_service_in_a_system_slot_keeps_its_address() {
     let services = "[service.disk]\nrun = ['SERVICE', 'slot']\nslot = 5\nready = 'bind'\n";
     let own = Supervised::start("slot", services);
@@ -60,6 +91,57 @@ fn a_hung_service_is_found_by_its_pings_and_a_living_one_is_left_alone() {
         assert!(!runs(before.pid));
     }
     assert_eq!(own.ready("c").pid, living.pid);
+}
+
+/// A service in place of itself, or at another address, is no hung one.
+#[test]
+fn a_service_that_replaces_itself_or_binds_again_stays() {
+    let services =
+        "[service.front]\nrun = ['SERVICE', 'count']\nping = '20ms'\nping-limit = '300ms'\n";
+    let own = Supervised::start("again", services);
+    let before = own.ready("front");
+    let mut client = own.client();
+    let told = || std::fs::read_to_string(own.folder().join("told")).unwrap_or_default();
+    for how in ["exec", "bind", "late"] {
+        let old = client.wait_name("front", LONG).unwrap();
+        assert_eq!(client.call(old, how.as_bytes(), LONG).unwrap(), b"done");
+        own.until(&format!("{how}: another address"), |_| {
+            client.name_locate("front").is_ok_and(|found| found != old)
+        });
+        let pings = told().lines().count();
+        own.until(&format!("{how}: it takes pings again, for more than their limit"), |_| {
+            told().lines().count() > pings + 20
+        });
+        let after = own.ready("front");
+        assert_eq!((after.pid, after.restarts), (before.pid, 0), "{how}: {}", own.log());
+        assert_eq!(pid_by_call(&mut client, "front"), before.pid);
+    }
+}
+
+#[test]
+fn a_service_that_forks_away_is_named_and_leaves_nothing_behind() {
+    let own = Supervised::start("away", "[service.front]\nrun = ['SERVICE', 'forks']\n");
+    let shown = own.shown_when("front", "fails", |it| it.state == State::Failed);
+    assert!(shown.reason.starts_with("forked away"), "{}", shown.reason);
+    assert!(shown.reason.contains("in the foreground"), "{}", shown.reason);
+    assert_eq!((shown.restarts, own.log().matches("front: ").count()), (0, 1), "{}", own.log());
+    let left = std::fs::read_to_string(own.folder().join("left")).unwrap();
+    assert!(!runs(left.trim().parse().unwrap()), "{left}");
+}
+
+/// A process inside execve(2) has no environment to be found by.
+#[test]
+fn a_process_that_is_left_behind_inside_an_exec_is_found() {
+    let names: Vec<String> = (0..24).map(|number| format!("s{number}")).collect();
+    let section = |name| format!("[service.{name}]\nrun = ['SERVICE', 'forks-execs']\n");
+    let own = Supervised::start("execs", &names.iter().map(section).collect::<String>());
+    for name in &names {
+        let shown = own.shown_when(name, "fails", |it| it.state == State::Failed);
+        assert!(shown.reason.starts_with("forked away"), "{name}: {}", shown.reason);
+        assert_eq!(shown.restarts, 0, "{}", own.log());
+        let left = std::fs::read_to_string(own.folder().join(name)).unwrap();
+        assert!(!runs(left.trim().parse().unwrap()), "{name}: {left}");
+    }
 }
 
 #[test]

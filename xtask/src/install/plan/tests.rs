@@ -71,12 +71,10 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     Workspace { root: folder.0.clone(), target_dir: folder.0.join("target"), packages: vec![capi] }
 }
 
-fn built(workspace: &Workspace) -> PathBuf {
-    workspace.target_dir.join("dist")
-}
-
-fn shared(workspace: &Workspace) -> PathBuf {
-    built(workspace).join("libm3ipc_c.so")
+fn sources(workspace: &Workspace) -> Sources {
+    let built = workspace.target_dir.join("dist");
+    let (shared, m3) = (built.join("libm3ipc_c.so"), built.join("m3"));
+    Sources { built, shared, m3, objcopy: "objcopy".into() }
 }
 
 #[test]
@@ -85,10 +83,10 @@ fn everything_lands_in_its_place() {
     let workspace = tree_with(&folder, "ELF\0libm3ipc.so.0\0");
     let values = Values::new(Path::new("/usr"), Path::new("lib/multi"), "0.1.0");
     let mut placer = Placer::new(&folder.0.join("out"));
-    install(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
+    install(&workspace, &sources(&workspace), &values, &mut placer)
         .expect("the small tree is whole");
     // A second time over the first must do as well.
-    install(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
+    install(&workspace, &sources(&workspace), &values, &mut placer)
         .expect("it may be installed over");
 
     assert_eq!(folder.read("out/usr/bin/m3d"), "daemon");
@@ -127,13 +125,8 @@ fn a_library_without_a_soname_is_refused() {
     let folder = Folder::new("soname");
     let workspace = tree_with(&folder, "ELF without a name");
     let values = Values::new(Path::new("/usr"), Path::new("lib"), "0.1.0");
-    let error = install(
-        &workspace,
-        &built(&workspace),
-        &shared(&workspace),
-        &values,
-        &mut Placer::new(&folder.0.join("out")),
-    )
-    .expect_err("no SONAME");
+    let error =
+        install(&workspace, &sources(&workspace), &values, &mut Placer::new(&folder.0.join("out")))
+            .expect_err("no SONAME");
     assert!(error.to_string().contains("SONAME"), "{error}");
 }

@@ -29,8 +29,14 @@ fn exported_names_bear_the_version_of_the_map() {
         return;
     }
     let shared = folder.join("libsmall.so.0");
-    link_with(&folder.join("libsmall.a"), &folder.join("small.map"), "libsmall.so.0", &shared)
-        .expect("it links");
+    link_with(
+        "cc",
+        &folder.join("libsmall.a"),
+        &folder.join("small.map"),
+        "libsmall.so.0",
+        &shared,
+    )
+    .expect("it links");
     let symbols =
         output_of("objdump", &["-T", "libsmall.so.0"], &folder).expect("a shared library");
     let known = symbols.lines().find(|line| line.ends_with(" mnx_known")).expect("exported");
@@ -41,8 +47,13 @@ fn exported_names_bear_the_version_of_the_map() {
         names.lines().any(|line| line.contains("SONAME") && line.ends_with("libsmall.so.0")),
         "{names}"
     );
-    let missing =
-        link_with(&folder.join("libnone.a"), &folder.join("small.map"), "libnone.so.0", &shared);
+    let missing = link_with(
+        "cc",
+        &folder.join("libnone.a"),
+        &folder.join("small.map"),
+        "libnone.so.0",
+        &shared,
+    );
     assert!(missing.is_err_and(|error| error.to_string().contains("version-script")));
     let _ = fs::remove_dir_all(&folder);
 }

@@ -97,6 +97,7 @@ pub struct Check {
 
 /// Runs all cases and prints the report.
 pub fn run(args: &Check, out: Output) -> Result<()> {
+    m3ipc_sys::notice_children();
     if let Some(directory) = &args.suite {
         let options = SuiteOptions {
             directory,
@@ -117,7 +118,7 @@ pub fn run(args: &Check, out: Output) -> Result<()> {
             skipped.push(format!("{name}: {missing} not installed (Debian: {package})"));
             continue;
         }
-        eprintln!("{} ...", case.name);
+        m3ipc_sys::tell!("{} ...", case.name);
         match measure(case, args) {
             Ok(result) => results.push(result),
             Err(cause) => skipped.push(format!("{}: {cause}", case.name)),

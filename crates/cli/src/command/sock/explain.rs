@@ -8,9 +8,11 @@ use crate::sock::policy::EffectivePolicy;
 use m3ipc_shim::policy::Policy;
 use std::path::Path;
 
-/// The name that a policy uses for a program: the file name behind all links.
+/// The name that a policy uses for a program: the file name behind all links, of a script that of
+/// its interpreter.
 fn name(path: &Path) -> String {
-    let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let path = executable::binary_of(path);
+    let file = path.canonicalize().unwrap_or(path);
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -21,9 +23,9 @@ fn read(effective: &EffectivePolicy) -> Result<Policy<'_>> {
 }
 
 /// Whether the policy allows the program and the user of this process.
-pub fn allows(effective: &EffectivePolicy, path: &Path) -> bool {
+pub fn allows(effective: &EffectivePolicy, path: &Path) -> Result<bool> {
     let user = rustix::process::geteuid().as_raw();
-    read(effective).is_ok_and(|policy| policy.allows_program(&name(path), user))
+    Ok(read(effective)?.allows_program(&name(path), user))
 }
 
 /// Prints the policy and its consequence.
@@ -64,6 +66,12 @@ pub fn show(
         ["spin-us".to_owned(), (settings.spin_ns / 1000).to_string()],
         ["io-uring".to_owned(), if policy.refuse_uring { "refuse" } else { "pass" }.to_owned()],
     ];
+    let children = effective.line.split_ascii_whitespace().filter_map(|word| {
+        word.strip_prefix("children=").map(|names| if names == "*" { "all" } else { names })
+    });
+    let children = children.collect::<Vec<_>>().join(",");
+    let without = "without the library".to_owned();
+    rows.push(["children".to_owned(), if children.is_empty() { without } else { children }]);
     let rules = effective.line.split_ascii_whitespace().filter_map(|word| word.split_once('='));
     for (rule, items) in rules {
         let (verb, rule) = rule.strip_prefix('!').map_or(("allow", rule), |rule| ("deny", rule));

@@ -32,6 +32,7 @@ A policy with the default of every key; all keys are optional:
   ring-bytes = 65536     # per direction; a power of two from 64 to 65536
   spin-us = 50           # the longest spin before a call sleeps; 0 does not spin
   io-uring = \"refuse\"    # or \"pass\": the program sends no socket data through io_uring
+  children = []          # file names of executed programs that load the library, too; \"*\" is all
   [programs]             # file names; deny comes before allow, no allow means all
   deny = [\"sshd\"]
   [users]                # numbers
@@ -50,6 +51,9 @@ M3SOCK_POLICY and M3SOCK_COUNTS. docs/sockets.md lists what works and what keeps
 /// This concerns TCP connections on this machine and Unix stream connections, between two such
 /// programs of one user. All other sockets stay as they are. `m3 sock stat` shows the traffic.
 ///
+/// The library loads into the program and its forks. Programs that these execute run without it,
+/// unless --children or the policy names them.
+///
 /// Example: m3 sock run -- redis-server --port 6379
 #[derive(Args, Debug)]
 #[command(after_long_help = POLICY_HELP)]
@@ -63,6 +67,17 @@ pub struct Run {
     /// it natively.
     #[arg(long)]
     strict: bool,
+    /// Load the library also into programs of these file names that the program executes, and that
+    /// those execute [without names: all].
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        num_args = 0..=1,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_value = "*"
+    )]
+    children: Vec<String>,
     /// Show the policy in effect and its consequence for the program, without running it.
     #[arg(long)]
     explain: bool,
@@ -74,15 +89,28 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
+/// Scripts of scripts at most, as in the kernel.
+const SCRIPT_DEPTH_MAX: usize = 5;
+
 /// Replaces this process by the program; returns if that fails, or after --explain.
 pub fn run(args: &Run, out: Output) -> Result<()> {
     let (name, arguments) = args.program.split_first().ok_or_else(|| {
         CliError::usage("no program is named").advice("write it after `--`, as in: -- curl URL")
     })?;
-    let policy = policy::choose(args.policy.as_deref())?;
-    let path = executable::find(name)?;
+    let policy = policy::choose(args.policy.as_deref(), &args.children)?;
+    let mut path = executable::find(name)?;
     let mut command = Command::new(name);
-    command.args(arguments);
+    // The library would load into `env`, and not into the program that it executes.
+    let mut before = Vec::new();
+    while let Some(interpreter) = executable::started_by_env(&path)
+        && before.len() < SCRIPT_DEPTH_MAX
+    {
+        before.insert(0, path.into_os_string());
+        path = executable::find(&interpreter)?;
+        command = Command::new(&path);
+        command.arg0(interpreter);
+    }
+    command.args(before).args(arguments);
     if let Some(directory) = &args.node.runtime_dir {
         command.env("M3_RUNTIME_DIR", directory);
     }
@@ -94,16 +122,17 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
     if args.explain {
         return explain::show(&policy, &path, obstruction.as_ref(), out);
     }
-    command.env(DIRECTORY_VARIABLE, fixed_directory(named.as_deref()));
     match executable::inspect(&path)? {
+        // The library stays out of a program that the policy excludes.
+        PreloadSupport::Supported if !explain::allows(&policy, &path)? => {}
         PreloadSupport::Supported => {
-            let found = obstruction.filter(|_found| explain::allows(&policy, &path));
-            if let (Some(found), true) = (&found, args.strict) {
+            if let (Some(found), true) = (&obstruction, args.strict) {
                 let what = format!("{} is not run: {}", path.display(), found.why);
                 return Err(CliError::failure(what).advice(found.advice.clone()));
             }
             preload(&mut command, args, policy)?;
-            if let Some(found) = found {
+            command.env(DIRECTORY_VARIABLE, fixed_directory(named.as_deref()));
+            if let Some(found) = obstruction {
                 say(&format!(
                     "{} runs with the kernel's sockets: {}",
                     path.display(),

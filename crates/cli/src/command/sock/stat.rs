@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::lookup;
 use crate::options::NodeOptions;
 use crate::output::{Output, table};
-use crate::printable::printable;
 use crate::sock::counters::CountedProgram;
 use clap::Args;
 use connections::NamedConnection;
@@ -166,7 +165,7 @@ fn print(found: &Found, out: Output) -> Result<()> {
     let Found { programs, connections, sockets, unread } = found;
     if out.is_json() {
         for why in unread {
-            eprintln!("m3: {}", printable(why));
+            m3ipc_sys::tell!("m3: {why}");
         }
         let mut all: Vec<_> = sockets.iter().map(|(vm, socket)| json(vm, socket)).collect();
         all.extend(programs.iter().map(programs::json));

@@ -123,7 +123,7 @@ impl Server {
             },
         };
         let named_for = self.node.vm(vm).ok().and_then(|vm| vm.spec().domain_user(number));
-        if let Some(uid) = named_for.filter(|uid| *uid != cred.uid && !cred.is_root()) {
+        if let Some(uid) = named_for.filter(|uid| *uid != cred.uid && !cred.owns_all()) {
             let why = format!(
                 "domain {number} has a name and is for user {uid}, as the configuration of the VM \
                  says; join another one, or make the VM with --domain NAME={number}:USER"

@@ -18,6 +18,7 @@ fn area() -> (Area, AreaMemory) {
         audience: AreaAudience::Vm,
         owner_writes: false,
         huge: false,
+        low: false,
     };
     let area = Area {
         id: 1,

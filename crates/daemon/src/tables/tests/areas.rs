@@ -21,7 +21,7 @@ fn members() -> (Node, MemberId, MemberId, MemberId) {
 }
 
 fn params(audience: AreaAudience) -> AreaParams {
-    AreaParams { limit_bytes: 1 << 20, audience, owner_writes: false, huge: false }
+    AreaParams { limit_bytes: 1 << 20, audience, owner_writes: false, huge: false, low: false }
 }
 
 #[test]
@@ -182,4 +182,40 @@ fn a_journal_brings_areas_back() {
     let again = Node::replay(&node.snapshot(), Quota::default()).unwrap();
     assert_eq!(again, node);
     assert_eq!(again.area(one.vm, id), node.area(one.vm, id));
+}
+
+#[test]
+fn room_comes_in_whole_pages_of_each_size() {
+    for page_bytes in [4096, 16384, 65536] {
+        let (mut node, one, ..) = members();
+        node.page_bytes = page_bytes;
+        let id = node.create_area(one, params(AreaAudience::Vm), 1024).unwrap();
+        let extent = node.give_extent(one, id, 5000, 5000, false).unwrap();
+        let next = node.give_extent(one, id, 1, 1, false).unwrap();
+        assert_eq!(extent.bytes, 5000_u64.next_multiple_of(page_bytes));
+        assert_eq!((next.offset, next.bytes), (extent.bytes, page_bytes));
+        let odd = AreaParams { limit_bytes: page_bytes / 2, ..params(AreaAudience::Vm) };
+        assert_eq!(node.create_area(one, odd, 1024), Err(AreaError::Limit(page_bytes / 2)));
+    }
+}
+
+#[test]
+fn a_low_area_lies_below_the_memory_of_tools() {
+    let (mut node, one, ..) = members();
+    let low = AreaParams { low: true, ..params(AreaAudience::Vm) };
+    let mut last = 64 << 30;
+    for _ in 0..3 {
+        let id = node.create_area(one, low.clone(), 1024).unwrap();
+        let base = node.area(one.vm, id).unwrap().base;
+        assert!(base >= last && base < 1 << 39, "{base:#x}");
+        last = base + low.limit_bytes;
+        node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
+        node = Node::replay(&node.snapshot(), Quota::default()).unwrap();
+    }
+    let ordinary = node.create_area(one, params(AreaAudience::Vm), 1024).unwrap();
+    assert!(node.area(one.vm, ordinary).unwrap().base >= 1 << 45);
+    // Without room below, it lies where all others do.
+    let large = AreaParams { limit_bytes: 8 << 30, ..low };
+    let id = node.create_area(one, large, 1024).unwrap();
+    assert!(node.area(one.vm, id).unwrap().base >= 1 << 45);
 }

@@ -74,7 +74,7 @@ fn apply(node: &mut Node, change: Change) {
         }
         Change::Exit(pid) => drop(node.exit(pid)),
         Change::Name(pid, name) => {
-            drop(node.name_attach(endpoint_of(node, pid), &format!("name{name}")))
+            drop(node.name_attach(endpoint_of(node, pid), &format!("name{name}"), None))
         }
         Change::Priv(pid, level) => {
             let privileges = Privileges { level, ..UNRESTRICTED };
@@ -152,7 +152,7 @@ proptest! {
 fn a_journal_that_lost_a_record_is_refused_or_gives_another_node() {
     let mut node = with_vm();
     let one = bind(&mut node, 29, 7).unwrap();
-    node.name_attach(at(one), "fs").unwrap();
+    node.name_attach(at(one), "fs", None).unwrap();
     node.exit(7);
     let journal = node.drain_records();
     assert_eq!(journal.len(), 5);

@@ -3,23 +3,49 @@
 use super::*;
 
 #[test]
+fn a_reserved_name_goes_to_its_key_and_its_holder_alone() {
+    let mut node = with_vm();
+    let [holder, other] = [bind(&mut node, 30, 1).unwrap(), bind(&mut node, 31, 2).unwrap()];
+    let owner = cred(OWNER, 1);
+    let key = Some(7);
+    let refused = node.name_reserve(at(other), "fs", key, &cred(FELLOW, 2));
+    assert_eq!(refused, Err(NameError::NotAllowed(FELLOW)));
+    assert_eq!(node.name_reserve(at(holder), "fs", key, &owner), Ok(()));
+    let taken = Err(NameError::Reserved(holder));
+    assert_eq!(node.name_reserve(at(other), "fs", Some(8), &owner), taken);
+    for wrong in [None, Some(8)] {
+        assert_eq!(node.name_attach(at(other), "fs", wrong), Err(NameError::Reserved(holder)));
+    }
+    assert_eq!(node.name_attach(at(other), "fs", key), Ok(vec![]));
+    node.unbind(at(other)).unwrap();
+    let other = bind(&mut node, 31, 2).unwrap();
+    let between = node.name_attach(at(other), "fs", None).unwrap_err();
+    assert_eq!(between.code(), Code::RscBusy);
+    let again = Node::replay(&node.snapshot(), Quota::default()).expect("a snapshot");
+    assert_eq!(again.snapshot(), node.snapshot());
+    assert_eq!(node.name_attach(at(holder), "fs", None), Ok(vec![]), "the holder itself");
+    node.unbind(at(holder)).unwrap();
+    assert_eq!(node.name_attach(at(other), "fs", None), Ok(vec![]), "the holder has ended");
+}
+
+#[test]
 fn a_name_is_unique_and_ends_with_its_endpoint() {
     let mut node = with_vm();
     let one = bind(&mut node, 29, 7).unwrap();
     let two = bind(&mut node, 30, 8).unwrap();
     assert_eq!(node.wait_name(0, "fs", TicketId(50)), Ok(Wait::Registered));
-    assert_eq!(node.name_attach(at(one), "fs"), Ok(vec![TicketId(50)]));
-    assert_eq!(node.name_attach(at(one), "files"), Ok(vec![]));
+    assert_eq!(node.name_attach(at(one), "fs", None), Ok(vec![TicketId(50)]));
+    assert_eq!(node.name_attach(at(one), "files", None), Ok(vec![]));
     assert_eq!(node.wait_name(0, "fs", TicketId(51)), Ok(Wait::Already(one)));
     let code = |result: Result<Vec<TicketId>, NameError>| result.unwrap_err().code();
-    assert_eq!(code(node.name_attach(at(two), "fs")), Code::RscBusy);
-    assert_eq!(code(node.name_attach(at(two), &"x".repeat(64))), Code::NameSize);
-    assert_eq!(code(node.name_attach(at(two), "")), Code::BadValue);
+    assert_eq!(code(node.name_attach(at(two), "fs", None)), Code::RscBusy);
+    assert_eq!(code(node.name_attach(at(two), &"x".repeat(64), None)), Code::NameSize);
+    assert_eq!(code(node.name_attach(at(two), "", None)), Code::BadValue);
     assert_eq!(node.name_locate(0, "files"), Ok(one));
     node.exit(7);
     assert_eq!(node.name_locate(0, "fs").unwrap_err().code(), Code::NoNode);
-    assert_eq!(code(node.name_attach(at(one), "fs")), Code::NotBind);
-    assert_eq!(node.name_attach(at(two), "fs"), Ok(vec![]));
+    assert_eq!(code(node.name_attach(at(one), "fs", None)), Code::NotBind);
+    assert_eq!(node.name_attach(at(two), "fs", None), Ok(vec![]));
 }
 
 #[test]

@@ -418,7 +418,7 @@ fn nobody_arrives_at_a_slot_that_was_not_claimed() {
 
 /// A user in the owner's group binds slot 35.
 fn binds_arriving(node: &mut Node, uid: u32) -> Result<Address, Code> {
-    let cred = Credentials::new(uid, 100, 1);
+    let cred = cred(uid, 1);
     let bound = node.bind(0, 35, member(1), &cred, MemberKind::Process, None);
     bound.map(|bound| bound.address).map_err(|error| error.code())
 }

@@ -7,10 +7,25 @@
 use super::super::ends::report;
 use super::super::network::Clock;
 use super::Local;
-use m3ipc::{Code, Message};
-use m3ipc_fabric::{AnswerKind, CallId, Content, Failure, Machine, Outcome};
+use crate::log::say;
+use m3ipc::{Code, LONG_MAX_BYTES, Message};
+use m3ipc_fabric::{AnswerKind, CallId, Content, EndpointId, Failure, Machine, Outcome};
 
 impl Local {
+    /// Whether so many more bytes of a remote endpoint may go to a receiver here. Counts them.
+    pub(super) fn admits(&mut self, from: EndpointId, bytes: usize, is_block: bool) -> bool {
+        if bytes <= LONG_MAX_BYTES && !is_block {
+            return true;
+        }
+        let Some(node) = self.owners.owner(from) else { return true };
+        let here = || {
+            let of_node = self.stand_ins.iter_mut();
+            let of_node = of_node.filter(|(id, _)| self.owners.owner(**id) == Some(node));
+            of_node.map(|(_, entry)| entry.stand_in.bytes_out()).sum()
+        };
+        self.budget.admits(node, bytes as u64, here)
+    }
+
     /// Reports relays. The machine knows of all binds of this node before a relay to there.
     pub(super) fn report_relays(&mut self, machine: &mut Machine, clock: &Clock) {
         for (number, end) in std::mem::take(&mut self.relayed) {
@@ -37,6 +52,10 @@ impl Local {
         if outcome == Outcome::NotDelivered(Failure::Moved) && self.sends_again(id, sender) {
             return;
         }
+        let has_room = match &outcome {
+            Outcome::Answered(_, content) => self.admits(id, content.long.len(), content.is_block),
+            _ => true,
+        };
         let Some(entry) = self.stand_ins.get_mut(&id) else { return };
         entry.calls.remove(&sender);
         entry.again.remove(&sender);
@@ -47,6 +66,7 @@ impl Local {
                 let Content { m_type, payload, long, is_block } = content;
                 let message = Message { payload, ..Message::new(m_type) };
                 let answered = match kind {
+                    _ if !has_room => Err(Code::Again),
                     AnswerKind::Reply if is_block => {
                         stand_in.answered_by_block(sender, &message, long)
                     }
@@ -54,7 +74,7 @@ impl Local {
                     AnswerKind::Relay => stand_in.relayed(sender, &message, &long),
                 };
                 if let Err(code) = answered {
-                    eprintln!("m3-proxy: an answer for {sender} is lost: {code}");
+                    say!("lost answers", "an answer for {sender} is lost: {code}");
                     stand_in.failed(sender, Code::AnswerLost);
                 }
             }

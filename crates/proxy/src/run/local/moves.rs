@@ -9,6 +9,7 @@
 use super::super::network::Clock;
 use super::Local;
 use super::places::{backed, slot_of};
+use crate::log::say;
 use m3ipc::nodes::SlotPlace;
 use m3ipc::{Address, Code, NodeError};
 use m3ipc_fabric::{EndpointId, Machine, MoveRefusal};
@@ -51,7 +52,7 @@ impl Local {
             return Ok(());
         }
         m3ipc_sys::pause_point("proxy.move_noted");
-        eprintln!("m3-proxy: endpoint {} of VM {vm} moves to node {name}", id.address);
+        say!("moves", "endpoint {} of VM {vm} moves to node {name}", id.address);
         self.owners.place(id.vm, id.address.slot(), node);
         self.forget_sender(id);
         self.end_copies_of(id, machine, clock);

@@ -38,15 +38,16 @@ struct Talk {
 impl Talk {
     fn server(test: &str) -> Self {
         let (a, b) = pair(test);
-        let other = ClientConnection::new(a.client, name_of_b()).expect("it is valid");
-        let own = UnbufferedServerConnection::new(b.server).expect("it is valid");
+        let other = ClientConnection::new(a.sides().client, name_of_b()).expect("it is valid");
+        let own = UnbufferedServerConnection::new(b.sides().server).expect("it is valid");
         Self::begin(Side::Server(own), other.into())
     }
 
     fn client(test: &str) -> Self {
         let (a, b) = pair(test);
-        let other = ServerConnection::new(b.server).expect("it is valid");
-        let own = UnbufferedClientConnection::new(a.client, name_of_b()).expect("it is valid");
+        let other = ServerConnection::new(b.sides().server).expect("it is valid");
+        let own =
+            UnbufferedClientConnection::new(a.sides().client, name_of_b()).expect("it is valid");
         Self::begin(Side::Client(own), other.into())
     }
 

@@ -7,6 +7,7 @@
 //! frame of the same stack.
 
 use crate::kernel::signal;
+use crate::process::vfork;
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
@@ -44,25 +45,46 @@ fn frame() -> usize {
 
 /// Before a jump of this thread out of its frames.
 pub fn note_jump() {
+    if !vfork::in_child() {
+        count_jump();
+    }
+}
+
+// Never inlined, as the two below: the compiler may look for the variables of the thread ahead of
+// the check of the caller.
+#[inline(never)]
+fn count_jump() {
     JUMPS.set(JUMPS.get().wrapping_add(1));
 }
 
 /// This thread has taken a lock.
 #[inline]
 pub(super) fn note(word: &AtomicU64) {
+    if !vfork::in_child() {
+        keep(word, frame());
+    }
+}
+
+#[inline(never)]
+fn keep(word: &AtomicU64, frame: usize) {
     let (at, index) = place_of(word);
-    let hold = Hold { word: at, frame: frame(), jumps: JUMPS.get() };
+    let hold = Hold { word: at, frame, jumps: JUMPS.get() };
     LAST.with(|last| last[index].set(hold));
 }
 
 /// Whether this thread, whose number is in the word, has left the holder by a jump.
 #[cold]
 pub(super) fn is_abandoned(word: &AtomicU64) -> bool {
+    !vfork::in_child() && has_left(word, frame())
+}
+
+#[inline(never)]
+fn has_left(word: &AtomicU64, frame: usize) -> bool {
     let (at, index) = place_of(word);
     let hold = LAST.with(|last| last[index].get());
     hold.word == at
         && hold.jumps != JUMPS.get()
-        && frame() + SIGNAL_FRAME_BYTES > hold.frame
+        && frame + SIGNAL_FRAME_BYTES > hold.frame
         && !signal::on_own_stack()
 }
 

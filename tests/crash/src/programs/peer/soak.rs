@@ -1,7 +1,7 @@
 //! One of many processes: binds, calls the others, ends in one of four ways.
 
 use crate::role::{number, vm};
-use m3ipc::{Address, Code, Endpoint, Message, Node, Source};
+use m3ipc::{Address, Code, Delivered, Endpoint, Message, Node, Source};
 use m3ipc_test_fixture::Rng;
 use std::path::Path;
 use std::time::Duration;
@@ -73,7 +73,10 @@ fn serve(me: &mut Endpoint, limit: Duration) -> Option<Code> {
     match me.receive_timeout(Source::Any, limit) {
         Ok(message) if !message.is_notification() => {
             // A plain send awaits no answer, so an error is no fault.
-            me.reply(message.source, &message).err().map(|error| error.code())
+            me.reply(message.source, &message)
+                .and_then(Delivered::into_result)
+                .err()
+                .map(|error| error.code())
         }
         Ok(_notification) => None,
         Err(error) => Some(error.code()),

@@ -1,6 +1,6 @@
 //! A ledger of every message: no loss, no duplicate, no wrong report.
 //!
-//! A pulse that was accepted is taken once, in its order, or its sender or its receiver dies.
+//! A pulse that was accepted is taken once, in its order, or its receiver dies.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,8 +24,8 @@ pub(super) struct Ledger {
     /// The message of each endpoint's open call.
     open: BTreeMap<Slot, i32>,
     latest: BTreeMap<Slot, Address>,
-    /// The pulses of a sender for a receiver that were accepted and not taken.
-    pulses: BTreeMap<(Slot, Slot), VecDeque<u64>>,
+    /// The pulses of a sender, by its address, for a receiver that were accepted and not taken.
+    pulses: BTreeMap<(i32, Slot), VecDeque<u64>>,
 }
 
 impl Ledger {
@@ -52,14 +52,15 @@ impl Ledger {
         if let Op::Call { who, call: Call::Pulse { dst, pulse: (_, value) }, .. } = op
             && ended.contains(&Completion::done(who))
         {
-            self.pulses.entry((who, dst.slot())).or_default().push_back(value);
+            let from = machine.address(who).ok_or("a caller that does not live")?;
+            self.pulses.entry((from.0, dst.slot())).or_default().push_back(value);
         }
         for completion in ended {
             self.record(completion)?;
         }
         if let Op::Kill(slot) | Op::Unbind(slot) = op {
             self.open.remove(&slot);
-            self.pulses.retain(|(from, to), _| *from != slot && *to != slot);
+            self.pulses.retain(|(_, to), _| *to != slot);
         }
         for (_, to) in self.pulses.keys() {
             let wanted: usize =
@@ -89,7 +90,7 @@ impl Ledger {
         if let Ok(Some(message)) = completion.result
             && message.m_type == PULSE_MESSAGE
         {
-            let queue = self.pulses.get_mut(&(message.source.slot(), completion.who));
+            let queue = self.pulses.get_mut(&(message.source.0, completion.who));
             let next = queue.and_then(VecDeque::pop_front);
             if next != Some(message.long(1).cast_unsigned()) {
                 return Err(format!("{next:?} is the next pulse, not {message:?}"));

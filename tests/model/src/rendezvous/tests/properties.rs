@@ -108,7 +108,7 @@ fn each_planted_fault_is_noticed() {
         Fault::GenerationKept,
         Fault::PulseLost,
         Fault::PulsesReversed,
-        Fault::PulsesOfTheDead,
+        Fault::ErasedWithTheDead,
     ];
     for fault in faults {
         let config = Config { cases: 2_000, failure_persistence: None, ..Config::default() };

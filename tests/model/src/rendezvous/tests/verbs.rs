@@ -184,7 +184,31 @@ fn pulses_queue_up_to_their_bound_and_come_after_the_notification_of_their_sende
     assert_eq!(fixture.call(b, pulse(1)), [taken(b, 1)[0], done(b)]);
     fixture.call(b, pulse(2));
     fixture.step(Op::Kill(b.slot()));
+    assert_eq!(fixture.limited(c, RECEIVE_ANY, Limit::NoWait), taken(b, 2), "of the dead");
     assert_eq!(fixture.limited(c, RECEIVE_ANY, Limit::NoWait), [failed(c, Code::Again)]);
+}
+
+#[test]
+fn what_the_dead_left_comes_by_slot_and_before_a_later_life() {
+    let (mut fixture, [low, dead, high, c]) = Fixture::of([30, 31, 32, 33]);
+    let pulse = |value| Call::Pulse { dst: c, pulse: (7, value) };
+    let notified = |source| [got(c, Message::notification(source, 0, 0, 0))];
+    for sender in [high, dead] {
+        fixture.call(sender, Call::Notify { dst: c });
+        fixture.call(sender, pulse(1));
+        fixture.step(Op::Kill(sender.slot()));
+    }
+    let later = fixture.bind(31);
+    for sender in [later, low] {
+        fixture.call(sender, Call::Notify { dst: c });
+    }
+    assert_eq!(fixture.call(c, receive(high)), notified(high), "also from the dead alone");
+    assert_eq!(fixture.call(c, RECEIVE_ANY), notified(low));
+    assert_eq!(fixture.call(c, RECEIVE_ANY), notified(dead));
+    assert_eq!(fixture.call(c, RECEIVE_ANY), [got(c, Message::pulse(dead, 7, 1, 1))]);
+    assert_eq!(fixture.call(c, RECEIVE_ANY), notified(later));
+    assert_eq!(fixture.call(c, receive(high)), [got(c, Message::pulse(high, 7, 1, 1))]);
+    assert_eq!(fixture.call(c, receive(high)), [failed(c, Code::SrcDied)]);
 }
 
 #[test]
@@ -211,6 +235,8 @@ fn death_ends_waits_in_the_order_of_the_contract() {
     );
     assert_eq!(fixture.call(watcher, Call::AwaitUnbind { dst: x }), [done(watcher)]);
     let next = fixture.bind(40);
+    let left = Message::notification(x, 0, 0, 0);
+    assert_eq!(fixture.limited(s1, RECEIVE_ANY, Limit::NoWait), [got(s1, left)]);
     assert_eq!(fixture.limited(s1, RECEIVE_ANY, Limit::NoWait), [failed(s1, Code::Again)]);
     assert_eq!(fixture.call(watcher, Call::AwaitUnbind { dst: x }), [done(watcher)]);
     let ended = fixture.limited(watcher, Call::AwaitUnbind { dst: next }, Limit::NoWait);

@@ -164,7 +164,7 @@ impl<'a> CaseRun<'a> {
         let mut command = if is_preloaded {
             let mut command = Command::new(std::env::current_exe().map_err(fail)?);
             command
-                .args(["sock", "run", "--counters"])
+                .args(["sock", "run", "--children", "--counters"])
                 .arg(self.directory.join(format!("{role}.counters")));
             command.args(self.policy.iter().flat_map(|path| [Path::new("--policy"), path]));
             command.arg("--").args(&words);

@@ -163,7 +163,8 @@ impl<'a> Suite<'a> {
                 let own = std::env::current_exe()
                     .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
                 let mut command = Command::new(own);
-                command.args(["sock", "run", "--counters"]).arg(counters);
+                // The command starts the programs that the suite tests.
+                command.args(["sock", "run", "--children", "--counters"]).arg(counters);
                 if let Some(policy) = self.options.policy {
                     let whole = policy.canonicalize();
                     command.arg("--policy").arg(whole.as_deref().unwrap_or(policy));
@@ -174,7 +175,7 @@ impl<'a> Suite<'a> {
                 ("preloaded", command)
             }
         };
-        eprintln!("{mode}: {} ...", self.words());
+        m3ipc_sys::tell!("{mode}: {} ...", self.words());
         let path = self.outputs.join(format!("{mode}.{round}"));
         let fail = |cause| CliError::system(format!("cannot write {}", path.display()), cause);
         let output = File::create(&path).map_err(fail)?;

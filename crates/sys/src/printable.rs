@@ -5,6 +5,7 @@ use std::borrow::Cow;
 /// Text without control characters, which may come from names and messages of other users.
 ///
 /// Line ends, tabs and colours stay.
+#[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_plain = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
     if text.chars().all(is_plain) {
