@@ -5,8 +5,9 @@
 #   tests/python/wheel.sh --only-build  stops with the environment: target/python/venv
 #
 # Uses CARGO_TARGET_DIR (else target), PROFILE (else release), CARGO (else cargo) and PYTHON (else
-# python3). The tools are in target/python/tools, which the first run makes. Without PyPI it says so
-# and skips the tests.
+# python3). M3_PROGRAMS names a directory with m3d, m3 and m3-proxy; without it, cargo builds them.
+# The tools are in target/python/tools, which the first run makes. Without PyPI it says so and skips
+# the tests.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
@@ -29,15 +30,18 @@ if ! [ -f "$work/tools/$(echo "$tools" | cksum | cut -d' ' -f1)" ]; then
 fi
 
 profile=${PROFILE:-release}
-# The tests of two nodes need m3 and m3-proxy, which the wheel does not have.
-programs="-p m3ipc-cli -p m3ipc-proxy"
-[ "${1-}" != --only-build ] || programs=
-# shellcheck disable=SC2086 # each word is a package
-${CARGO:-cargo} build --quiet --profile "$profile" --manifest-path "$root/Cargo.toml" \
-    -p m3ipc-daemon $programs
+if [ -z "${M3_PROGRAMS-}" ]; then
+    # The tests of two nodes need m3 and m3-proxy, which the wheel does not have.
+    programs="-p m3ipc-cli -p m3ipc-proxy"
+    [ "${1-}" != --only-build ] || programs=
+    # shellcheck disable=SC2086 # each word is a package
+    ${CARGO:-cargo} build --quiet --profile "$profile" --manifest-path "$root/Cargo.toml" \
+        -p m3ipc-daemon $programs
+    M3_PROGRAMS=$target/$profile
+fi
 place="$root/crates/python/python/m3ipc/bin"
 mkdir -p "$place"
-install -m 755 "$target/$profile/m3d" "$place/m3d"
+install -m 755 "$M3_PROGRAMS/m3d" "$place/m3d"
 rm -rf "$work/wheels"
 "$work/tools/bin/maturin" build --quiet --profile "$profile" --compatibility linux \
     --interpreter "$work/tools/bin/python" \
@@ -52,5 +56,5 @@ rm -rf "$work/venv"
 # The test tools are not installed beside the package: pytest runs from the other environment.
 site=$("$work/tools/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 cd "$root/tests/python/wheel"
-exec env M3_TOOLS="$site" M3_PROGRAMS="$target/$profile" PYTHONDONTWRITEBYTECODE=1 \
+exec env M3_TOOLS="$site" M3_PROGRAMS="$M3_PROGRAMS" PYTHONDONTWRITEBYTECODE=1 \
     "$work/venv/bin/python" run.py "$@"

@@ -135,6 +135,18 @@ def test_idle_workers_are_replaced(pool):
         assert [pool.submit(work.total, np.ones(n)).result() for n in range(4)] == [0, 1, 2, 3]
 
 
+def test_a_worker_that_is_unbound_before_its_process_has_ended_is_replaced(vm, node):
+    with Pool(1, vm=vm, node=node) as pool, vm.bind() as probe:
+        for _ in range(4):
+            # The end of a process with much memory takes longer than its unbind.
+            pool.submit(work.fills, 1 << 30).result()
+            worker = pool._workers[0]
+            os.kill(worker.process.pid, signal.SIGKILL)
+            while probe._identity(worker.address) is not None:
+                pass
+            assert pool.submit(work.total, np.ones(3)).result() == 3.0
+
+
 def test_closing_ends_the_tasks(vm, node):
     pool = Pool(1, vm=vm, node=node)
     running, waiting = pool.submit(work.sleeps, 100), pool.submit(work.sleeps, 100)

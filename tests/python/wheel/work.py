@@ -30,6 +30,10 @@ def keeps(array):
     return array
 
 
+def fills(number):
+    kept.append(np.ones(number, "u1"))
+
+
 def kept_total(_):
     return float(kept[0].sum())
 

@@ -50,29 +50,22 @@ pub const GATE: &[Step] = &[
         gate: Gate::Check,
         ..PLAIN
     },
+    // One run of cargo, so that what programs have in common is compiled once.
     Step {
         name: "build",
-        command: "cargo build --profile gate",
+        command: "cargo build --profile gate -p m3ipc-cli -p m3ipc-daemon -p m3ipc-capi \
+                  -p m3ipc-shim-preload -p m3ipc-supervise -p m3ipc-bench -p m3ipc-report \
+                  -p xtask -p m3ipc-proxy -p m3ipc-registry",
         lock: "gate",
         limit_s: 1_800,
-        figure: Figure::Fixed("everything but proxy and registry"),
-        next: "correct the error in the log",
-        ..PLAIN
-    },
-    Step {
-        name: "build-proxy",
-        command: "cargo build --profile gate -p m3ipc-proxy -p m3ipc-registry",
-        takes: &["build"],
-        lock: "gate",
-        limit_s: 1_800,
-        figure: Figure::Fixed("what a plain build leaves out"),
+        figure: Figure::Fixed("programs and libraries built"),
         next: "correct the error in the log",
         ..PLAIN
     },
     Step {
         name: "programs",
         command: "sh tests/programs.sh {target}/gate {target}/ci/built/gate",
-        takes: &["build-proxy"],
+        takes: &["build"],
         lock: "gate",
         next: "the log names the file that could not be linked",
         ..PLAIN
@@ -117,6 +110,21 @@ pub const GATE: &[Step] = &[
         next: "run the script with the name of the case and PROFILE=gate after cargo build \
                --profile gate",
         case: "KIND={1} PROFILE=gate tests/sockets/run.sh {2}",
+        ..PLAIN
+    },
+    Step {
+        name: "python-package",
+        command: "bash tests/python/wheel.sh",
+        env: &[
+            ("CARGO_TARGET_DIR", "{target}"),
+            ("PROFILE", "gate"),
+            ("M3_PROGRAMS", "{target}/ci/built/gate"),
+        ],
+        needs: &[Need::File("tests/python/wheel.sh"), Need::PythonModule("ensurepip")],
+        takes: &["programs", "build-tests"],
+        figure: Figure::TestTotals,
+        next: "run the script by itself with PROFILE=gate; words after it go to pytest, as -k NAME",
+        case: "PROFILE=gate tests/python/wheel.sh {case}",
         ..PLAIN
     },
     Step {
@@ -250,18 +258,6 @@ pub const GATE: &[Step] = &[
         ..PLAIN
     },
     Step {
-        name: "python-package",
-        command: "bash tests/python/wheel.sh",
-        env: &[("CARGO_TARGET_DIR", "{target}"), ("PROFILE", "gate")],
-        needs: &[Need::File("tests/python/wheel.sh"), Need::PythonModule("ensurepip")],
-        takes: &["programs"],
-        lock: "gate",
-        figure: Figure::TestTotals,
-        next: "run the script by itself with PROFILE=gate; words after it go to pytest, as -k NAME",
-        case: "PROFILE=gate tests/python/wheel.sh {case}",
-        ..PLAIN
-    },
-    Step {
         name: "snippets",
         command: "bash tests/snippets/run.sh",
         env: &[("CARGO_TARGET_DIR", "{target}"), ("CARGOFLAGS", "--profile gate")],
@@ -279,7 +275,6 @@ pub const GATE: &[Step] = &[
         command: "{target}/ci/built/gate/m3 bench ipc --quick --rounds 1 --millis 2 --only \
                   ipc1,ipc2,ipc3",
         takes: &["programs"],
-        quiet: true,
         next: "run it by itself",
         ..PLAIN
     },
@@ -287,7 +282,6 @@ pub const GATE: &[Step] = &[
         name: "bench-area",
         command: "{target}/ci/built/gate/m3 bench area --quick --rounds 1 --millis 2",
         takes: &["programs"],
-        quiet: true,
         next: "run it by itself",
         ..PLAIN
     },
@@ -295,7 +289,6 @@ pub const GATE: &[Step] = &[
         name: "bench-copy",
         command: "{target}/ci/built/gate/m3 bench copy --quick --rounds 1 --millis 2",
         takes: &["programs"],
-        quiet: true,
         next: "run it by itself",
         ..PLAIN
     },

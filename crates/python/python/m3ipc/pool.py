@@ -36,7 +36,7 @@ from . import _bodies, _tasks
 from ._native import Node, Pending, Vm
 from ._processes import Process, Processes, main_program
 from .arrays import Array, plain_dtype
-from .errors import Died, DiedAfter, Error, NotTaken, Unbound, WorkerDied, _make
+from .errors import Died, DiedAfter, Error, NoSuchPeer, NotTaken, Unbound, WorkerDied, _make
 
 # How often the dispatcher looks at processes, in seconds: at those that have not called yet, and
 # at the others. Only a daemon reports the ends of these, and there may be none.
@@ -455,7 +455,8 @@ class Pool:
         worker.task = worker.pending = None
         _bodies.take_back(self._endpoint, worker.given)
         worker.given = []
-        is_dead = isinstance(error, Died) or worker.process.has_ended()
+        # A killed worker may be unbound before its process can be seen to have ended.
+        is_dead = isinstance(error, (Died, NoSuchPeer)) or worker.process.has_ended()
         if isinstance(error, NotTaken) and is_dead and self._restore(task):
             self._queue.appendleft(task)
         elif is_dead:
