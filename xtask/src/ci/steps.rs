@@ -18,6 +18,15 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("XTASK", "{xtask}"),
 ];
 
+/// The packages of the step `build`. The features of what they share depend on the whole list, so a
+/// step that takes another list compiles the workspace again.
+macro_rules! packages {
+    () => {
+        "-p m3ipc-cli -p m3ipc-daemon -p m3ipc-capi -p m3ipc-shim-preload -p m3ipc-supervise \
+         -p m3ipc-bench -p m3ipc-report -p xtask -p m3ipc-proxy -p m3ipc-registry"
+    };
+}
+
 /// The steps, in the order in which they start where nothing else decides. The scripts run beside
 /// the builds that follow `programs`.
 pub const GATE: &[Step] = &[
@@ -50,12 +59,9 @@ pub const GATE: &[Step] = &[
         gate: Gate::Check,
         ..PLAIN
     },
-    // One run of cargo, so that what programs have in common is compiled once.
     Step {
         name: "build",
-        command: "cargo build --profile gate -p m3ipc-cli -p m3ipc-daemon -p m3ipc-capi \
-                  -p m3ipc-shim-preload -p m3ipc-supervise -p m3ipc-bench -p m3ipc-report \
-                  -p xtask -p m3ipc-proxy -p m3ipc-registry",
+        command: concat!("cargo build --profile gate ", packages!()),
         lock: "gate",
         limit_s: 1_800,
         figure: Figure::Fixed("programs and libraries built"),
@@ -260,7 +266,10 @@ pub const GATE: &[Step] = &[
     Step {
         name: "snippets",
         command: "bash tests/snippets/run.sh",
-        env: &[("CARGO_TARGET_DIR", "{target}"), ("CARGOFLAGS", "--profile gate")],
+        env: &[
+            ("CARGO_TARGET_DIR", "{target}"),
+            ("CARGOFLAGS", concat!("--profile gate ", packages!())),
+        ],
         needs: &[Need::File("tests/snippets/run.sh")],
         takes: &["programs"],
         lock: "gate",
