@@ -31,19 +31,20 @@ impl Spaces {
     /// Makes the namespaces; `None` with a reason on the output, if this system does not let us.
     #[must_use]
     pub fn make(test: &str) -> Option<Self> {
-        let made = Self::try_make();
-        if made.is_none() {
-            println!("SKIP {test}: it needs root, network namespaces, veth, bridge and `ip`");
-        }
-        made
+        let cause = match Self::try_make() {
+            Ok(made) => return Some(made),
+            Err(cause) => cause,
+        };
+        println!("SKIP {test}: it needs root, network namespaces, veth, bridge and `ip`: {cause}");
+        None
     }
 
-    fn try_make() -> Option<Self> {
+    fn try_make() -> Result<Self, String> {
         let [first, second, third, bridge] = [(); 4].map(|()| holder());
         let spaces = Self { nodes: [first?, second?, third?], bridge: bridge? };
         let bridge = spaces.bridge.pid();
-        run(bridge, &["link", "add", "br", "type", "bridge"])?;
-        run(bridge, &["link", "set", "br", "up"])?;
+        run(bridge, &["link", "add", "hub", "type", "bridge"])?;
+        run(bridge, &["link", "set", "hub", "up"])?;
         for (at, node) in spaces.nodes.iter().enumerate() {
             let (own, cable) = (node.pid(), cable(at));
             let address = format!("{}/24", address(at));
@@ -53,10 +54,10 @@ impl Spaces {
             run(own, &["addr", "add", &address, "dev", "eth"])?;
             run(own, &["link", "set", "lo", "up"])?;
             run(own, &["link", "set", "eth", "up"])?;
-            run(bridge, &["link", "set", &cable, "master", "br"])?;
+            run(bridge, &["link", "set", &cable, "master", "hub"])?;
             run(bridge, &["link", "set", &cable, "up"])?;
         }
-        Some(spaces)
+        Ok(spaces)
     }
 
     /// The process that holds the namespace of a node.
@@ -86,15 +87,18 @@ fn cable(node: usize) -> String {
 }
 
 /// A process in a fresh network namespace.
-fn holder() -> Option<Process> {
+fn holder() -> Result<Process, String> {
     let mut holder = Process::start_by(&["unshare", "--net"], &["space"]);
-    (holder.line() == "here").then_some(holder)
+    if holder.line() == "here" { Ok(holder) } else { Err("unshare --net fails".into()) }
 }
 
 /// Runs `ip` in the namespace of a process.
-fn run(holder: u32, words: &[&str]) -> Option<()> {
+fn run(holder: u32, words: &[&str]) -> Result<(), String> {
     let mut command = Command::new("nsenter");
     command.args(["--target", &holder.to_string(), "--net", "ip"]).args(words);
-    let status = command.stdin(Stdio::null()).status();
-    status.is_ok_and(|status| status.success()).then_some(())
+    let output = command.stdin(Stdio::null()).output().map_err(|cause| cause.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("ip {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
 }

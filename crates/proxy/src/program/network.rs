@@ -75,7 +75,15 @@ impl Network {
             return ip(pid, "link set m3 up");
         }
         let near = format!("to-{number}");
-        ip(first, &format!("link add {near} type veth peer name m3 netns {pid}"))?;
+        // The kernel may still be at the end of the namespace of a killed node.
+        let _ = ip(first, &format!("link delete {near}"));
+        // A node that is started again has its address of before, also for the kernels of others,
+        // which remember it for half a minute.
+        let hardware = format!("02:00:0a:5b:00:{:02x}", last(number));
+        ip(
+            first,
+            &format!("link add {near} type veth peer name m3 address {hardware} netns {pid}"),
+        )?;
         ip(first, &format!("link set {near} master m3 up"))?;
         ip(pid, &format!("address add {at} dev m3"))?;
         ip(pid, "link set m3 up")
