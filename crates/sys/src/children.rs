@@ -115,12 +115,13 @@ pub fn children() -> Vec<i32> {
 /// `SRCH` if the child has ended; `ACCESS`; `TIMEDOUT`.
 ///
 /// # Source
-/// proc_pid_environ(5); proc_pid_stat(5), fields 50 and 51
+/// proc_pid_environ(5)
 pub fn environment_of_child(child: i32, limit: Duration) -> Result<Vec<u8>, Errno> {
     let begun = Instant::now();
     loop {
         let variables = crate::process::read_proc_bytes(&format!("/proc/{child}/environ"))?;
-        if !variables.is_empty() || crate::process::has_no_variables(child)? {
+        // Several reads make the whole, and an execve(2) between two of them cuts it.
+        if crate::process::bytes_of_variables(child)? == Some(variables.len() as u64) {
             return Ok(variables);
         }
         if has_child_ended(child) != Ok(false) {
@@ -173,18 +174,24 @@ mod tests {
         let started = |program: &str, words: &[&str], variables: &[(&str, &str)]| {
             let mut command = std::process::Command::new(program);
             command.args(words).env_clear().envs(variables.iter().copied()).process_group(0);
+            command.stdout(std::process::Stdio::null());
             command.spawn().unwrap().id().cast_signed()
         };
         // It executes itself for ever.
         let line = "exec /bin/sh -c \"$0\" \"$0\"";
         let busy = started("/bin/sh", &["-c", line, line], &[("M3_TEST", "own")]);
-        for _ in 0..1_000 {
-            let variables = environment_of_child(busy, limit).unwrap();
-            assert!(variables.split(|byte| *byte == 0).any(|it| it == b"M3_TEST=own"));
+        let text = "x".repeat(40_000);
+        let long = [("M3_LONG", text.as_str()), ("M3_TEST", "own")];
+        let long = started("/bin/sh", &["-c", line, line], &long);
+        for child in [busy, long] {
+            for _ in 0..1_000 {
+                let variables = environment_of_child(child, limit).unwrap();
+                assert!(variables.split(|byte| *byte == 0).any(|it| it == b"M3_TEST=own"));
+            }
         }
         let bare = started("/bin/sleep", &["1000"], &[]);
         assert_eq!(environment_of_child(bare, limit), Ok(Vec::new()));
-        for child in [busy, bare] {
+        for child in [busy, long, bare] {
             signal_group(child, Signal::KILL).unwrap();
             while has_child_ended(child) == Ok(false) {}
             assert_eq!(environment_of_child(child, limit), Err(Errno::SRCH));

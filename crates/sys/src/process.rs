@@ -144,13 +144,18 @@ pub(crate) fn parent_of(number: i32) -> Result<i32, Errno> {
     field(&stat_fields(&read_proc(&format!("/proc/{number}/stat"))?)?, 1)
 }
 
-/// Whether a process was executed without any variable. Both fields are 0 inside execve(2), for a
-/// process that has ended, and where this process may not see them.
-pub(crate) fn has_no_variables(number: i32) -> Result<bool, Errno> {
+/// How many bytes the variables of a process take; `None` inside execve(2), for a process that has
+/// ended, and where this process may not see it.
+///
+/// # Source
+/// proc_pid_stat(5), fields 26, 50 and 51. Linux, `load_elf_binary`: the last of the three that
+/// execve(2) sets is the start of the code.
+pub(crate) fn bytes_of_variables(number: i32) -> Result<Option<u64>, Errno> {
     let stat = read_proc(&format!("/proc/{number}/stat"))?;
     let fields = stat_fields(&stat)?;
-    let (begin, end) = (field::<u64>(&fields, 47)?, field::<u64>(&fields, 48)?);
-    Ok(begin == end && end != 0)
+    let [code, begin, end] = [23, 47, 48].map(|index| field::<u64>(&fields, index));
+    let (code, begin, end) = (code?, begin?, end?);
+    Ok((code != 0 && end != 0).then(|| end.saturating_sub(begin)))
 }
 
 /// The flag of a thread that has begun to end.

@@ -34,6 +34,9 @@ const FLAGS: i32 = libc::CLONE_VM
 /// `CLOSE_RANGE_UNSHARE`; Linux 5.9.
 const UNSHARE: usize = 2;
 
+/// Looks for the end of the thread: it takes microseconds where a CPU is free.
+const LOOKS_MAX: u32 = 10_000;
+
 /// A step and its result.
 struct Step<A, T> {
     act: Option<A>,
@@ -48,9 +51,26 @@ pub fn run<T>(act: impl FnOnce() -> T) -> Option<T> {
     let mut step = Step { act: Some(act), result: None };
     // A handler of the program must not run in the thread of the step.
     let before = signal::block(!0);
-    clone_and_wait(body_of(&step), (&raw mut step).cast());
+    let thread = clone_and_wait(body_of(&step), (&raw mut step).cast());
+    await_end(thread);
     signal::set_mask(&before);
     step.result
+}
+
+/// Waits for the end of the thread of a step. It wakes the caller a moment before, and a program
+/// that has no other thread may count its threads, or make a call that only such a program may
+/// make.
+fn await_end(thread: i64) {
+    // SAFETY: no arguments.
+    let Ok(own) = (unsafe { call(libc::SYS_getpid, [0; 6]) }) else { return };
+    let Ok(thread) = usize::try_from(thread) else { return };
+    for _ in 0..LOOKS_MAX {
+        // SAFETY: no pointers; signal 0 sends nothing.
+        if unsafe { call(libc::SYS_tgkill, [own, thread, 0, 0, 0, 0]) }.is_err() {
+            return;
+        }
+        m3ipc_sys::yield_cpu();
+    }
 }
 
 /// The body of the thread, for a step of this type.
@@ -70,9 +90,11 @@ extern "C" fn body<A: FnOnce() -> T, T>(step: *mut c_void) {
     }
 }
 
-/// Runs `body` in a thread on the rest of this stack, and waits for its end.
+/// Runs `body` in a thread on the rest of this stack, and waits until it has left this memory.
+/// Returns the number of the thread, or a negative error number.
 #[cfg(target_arch = "x86_64")]
-fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) {
+fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) -> i64 {
+    let mut thread = libc::SYS_clone;
     // SAFETY: see the head of this file. The kernel spoils rcx and r11; the new thread has copies
     // of all other registers.
     unsafe {
@@ -90,7 +112,7 @@ fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) {
             "syscall",
             "ud2",
             "2:",
-            inout("rax") libc::SYS_clone => _,
+            inout("rax") thread,
             in("rdi") i64::from(FLAGS),
             out("rsi") _,
             in("rdx") 0,
@@ -102,11 +124,14 @@ fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) {
             lateout("r11") _,
         );
     }
+    thread
 }
 
-/// Runs `body` in a thread on the rest of this stack, and waits for its end.
+/// Runs `body` in a thread on the rest of this stack, and waits until it has left this memory.
+/// Returns the number of the thread, or a negative error number.
 #[cfg(target_arch = "aarch64")]
-fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) {
+fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) -> i64 {
+    let mut thread = i64::from(FLAGS);
     // SAFETY: see the head of this file. The new thread has copies of all registers.
     unsafe {
         core::arch::asm!(
@@ -121,7 +146,7 @@ fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) {
             "svc #0",
             "brk #1",
             "2:",
-            inout("x0") i64::from(FLAGS) => _,
+            inout("x0") thread,
             out("x1") _,
             in("x2") 0,
             in("x3") 0,
@@ -131,6 +156,7 @@ fn clone_and_wait(body: extern "C" fn(*mut c_void), step: *mut c_void) {
             in("x21") step,
         );
     }
+    thread
 }
 
 #[cfg(test)]
