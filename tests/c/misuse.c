@@ -143,7 +143,7 @@ static void messages(int self)
     TRY(mnx_send_T(40, &m, 0));
     TRY(mnx_send_T(1, &m, 0));
     TRY(mnx_send_T(1, NULL, 0));
-    TRY(mnx_sendrec_T(1, &m, 0));
+    TRY(mnx_sendrec_T(1, &m, 10000));
     TRY(mnx_sendrec_T(1, NULL, 0));
     TRY(mnx_receive_T(M3_ANY, &m, 0));
     TRY(mnx_receive_T(M3_ANY, &m, 10));
@@ -166,7 +166,7 @@ static void messages(int self)
     TRY(m3_name_locate("nosuch"));
     TRY(m3_wait4name_T("nosuch", 10));
     TRY(mnx_wait4bindep_T(40, 10));
-    TRY(mnx_wait4unbind_T(self, 10));
+    TRY(mnx_wait4unbind_T(self, 10000));
     TRY(mnx_unbind(0, 40));
 }
 
