@@ -128,6 +128,37 @@ fn a_notification_crosses_nodes_although_its_sender_ends_at_once() {
 }
 
 #[test]
+fn notifications_of_many_senders_that_end_at_once_cross_nodes() {
+    watchdog(120);
+    const SENDERS: usize = 40;
+    let cluster = Cluster::new("crowd");
+    let mut server = cluster.beta.vm.bind(SERVER).expect("the slot is of beta");
+    let _process = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    for _ in 0..10 {
+        // All announcements, notifications and ends come together.
+        let together = std::sync::Barrier::new(SENDERS);
+        let mut sent: Vec<Address> = std::thread::scope(|scope| {
+            let sender = || {
+                let mut own = cluster.alpha.vm.bind_thread(None).expect("a slot");
+                together.wait();
+                own.notify(SERVER_ADDRESS).expect("the server lives");
+                own.address()
+            };
+            let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(sender)).collect();
+            senders.into_iter().map(|it| it.join().expect("no panic")).collect()
+        });
+        let mut received: Vec<Address> = (0..SENDERS)
+            .map(|_| server.receive(Source::Any).expect("a notification comes"))
+            .map(|it| it.source)
+            .collect();
+        sent.sort_unstable();
+        received.sort_unstable();
+        assert_eq!(received, sent);
+    }
+}
+
+#[test]
 fn a_message_that_is_not_received_in_time_is_not_taken() {
     watchdog(60);
     let cluster = Cluster::new("limit");

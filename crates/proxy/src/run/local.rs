@@ -11,6 +11,7 @@ mod attention;
 mod budget;
 mod calls;
 mod copies;
+mod late_notifications;
 mod moves;
 mod nodes;
 mod places;
@@ -29,6 +30,7 @@ use crate::log::say;
 pub use attention::Pass;
 use attention::{Attention, Looks};
 use budget::Budget;
+use late_notifications::LateNotifications;
 use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
@@ -82,6 +84,7 @@ pub struct Local {
     deliveries: BTreeMap<DeliveryId, EndpointId>,
     /// Messages whose stand-in is not bound yet, in order.
     late: VecDeque<Parcel>,
+    late_notifications: LateNotifications,
     /// Messages that wait for room in the machine.
     kept: Kept,
     copies: Copies,
@@ -119,6 +122,7 @@ impl Local {
             calls: BTreeMap::new(),
             deliveries: BTreeMap::new(),
             late: VecDeque::new(),
+            late_notifications: LateNotifications::default(),
             kept: Kept::default(),
             copies: Copies::default(),
             budget: Budget::of(bytes_of_node),
@@ -247,6 +251,9 @@ impl Local {
         if self.stand_ins.contains_key(&id) {
             return Turn::Bind;
         }
+        if self.late_notifications.delays(id) {
+            return Turn::Later;
+        }
         match self.wanted.turn(id) {
             Turn::Bind => self.make_stand_in(id),
             other => other,
@@ -292,7 +299,6 @@ impl Local {
 
     /// A remote endpoint has died.
     pub fn remote_died(&mut self, id: EndpointId, machine: &mut Machine, clock: &Clock) {
-        self.wanted.forget(id);
         self.names.forget(id);
         let (of_dead, late) =
             std::mem::take(&mut self.late).into_iter().partition(|it| it.from == id);
@@ -302,6 +308,10 @@ impl Local {
             machine.refused(clock.now_ns(), parcel.number, Failure::Died);
         }
         self.drop_pulses_of(id, machine, clock);
+        if self.postpones_death(id) {
+            return;
+        }
+        self.wanted.forget(id);
         if let Some(entry) = self.remove(id, machine, clock) {
             entry.stand_in.died();
         }
@@ -390,9 +400,19 @@ impl Local {
                 let source = EndpointId::new(id.vm, from);
                 // A notification may be lost with the node of its receiver.
                 let mut notified = machine.notify(clock.now_ns(), source, id.address, bits);
-                if notified == Err(CallRefusal::NoEndpoint) {
-                    // The sender may be new.
+                let mut bits = bits;
+                if notified == Err(CallRefusal::NoEndpoint)
+                    && let Some(entry) = self.stand_ins.get_mut(&id)
+                {
+                    // The sender may be new, and it may have ended since. Then `end_local` sends
+                    // what is kept of it.
+                    *entry.notified.entry(from).or_default() |= bits;
                     self.read_events(EVENTS_QUEUED, machine, clock)?;
+                    let entry = self.stand_ins.get_mut(&id);
+                    let Some(kept) = entry.and_then(|it| it.notified.remove(&from)) else {
+                        return Ok(());
+                    };
+                    bits = kept;
                     notified = machine.notify(clock.now_ns(), source, id.address, bits);
                 }
                 if matches!(notified, Err(CallRefusal::Full(_)))
@@ -515,15 +535,6 @@ impl Local {
             && let Some(delivery) = entry.deliveries.remove(&number)
         {
             entry.stand_in.withdraw(delivery.posted);
-        }
-    }
-
-    /// Notifies a local endpoint in the name of a remote one.
-    pub fn notify(&mut self, from: EndpointId, to: Address, argument: u64) {
-        self.turn(from);
-        if let Some(entry) = self.stand_ins.get_mut(&from) {
-            // The receiver may have died meanwhile.
-            let _ = entry.stand_in.notify(to, argument);
         }
     }
 }

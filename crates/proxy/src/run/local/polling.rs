@@ -128,6 +128,7 @@ impl Local {
         self.end_waits(now, machine, clock);
         self.wanted.begin_step(now);
         self.wanted.due().into_iter().for_each(|id| _ = self.turn(id));
+        self.step_late_notifications(machine, clock);
         for parcel in std::mem::take(&mut self.late) {
             self.deliver(parcel, machine, clock);
         }
