@@ -172,6 +172,7 @@ impl Local {
                 NodesEvent::Bound { vm, address } => {
                     let Some(id) = endpoint(vm, address) else { continue };
                     machine.bound(clock.now_ns(), id);
+                    self.send_kept_of(id, machine, clock);
                     self.note_adopted(id, machine);
                     self.wanted.vm_runs(id.vm);
                 }
@@ -361,6 +362,24 @@ impl Local {
         }
     }
 
+    fn keep_notification(&mut self, id: EndpointId, from: Address, bits: u64) {
+        if let Some(entry) = self.stand_ins.get_mut(&id) {
+            *entry.notified.entry(from).or_default() |= bits;
+        }
+    }
+
+    /// The machine knows a local endpoint from now on, and takes what is kept of it.
+    fn send_kept_of(&mut self, from: EndpointId, machine: &mut Machine, clock: &Clock) {
+        for (id, entry) in self.stand_ins.iter_mut().filter(|(it, _)| it.vm == from.vm) {
+            if let Some(bits) = entry.notified.remove(&from.address)
+                && let Err(CallRefusal::Full(_)) =
+                    machine.notify(clock.now_ns(), from, id.address, bits)
+            {
+                entry.notified.insert(from.address, bits);
+            }
+        }
+    }
+
     fn local_event(
         &mut self,
         id: EndpointId,
@@ -399,26 +418,15 @@ impl Local {
             StandInEvent::Notified { from, bits } => {
                 let source = EndpointId::new(id.vm, from);
                 // A notification may be lost with the node of its receiver.
-                let mut notified = machine.notify(clock.now_ns(), source, id.address, bits);
-                let mut bits = bits;
-                if notified == Err(CallRefusal::NoEndpoint)
-                    && let Some(entry) = self.stand_ins.get_mut(&id)
-                {
-                    // The sender may be new, and it may have ended since. Then `end_local` sends
+                let notified = machine.notify(clock.now_ns(), source, id.address, bits);
+                if notified == Err(CallRefusal::NoEndpoint) {
+                    // The sender may be new, and it may have ended since. Its bind or its end sends
                     // what is kept of it.
-                    *entry.notified.entry(from).or_default() |= bits;
-                    self.read_events(EVENTS_QUEUED, machine, clock)?;
-                    let entry = self.stand_ins.get_mut(&id);
-                    let Some(kept) = entry.and_then(|it| it.notified.remove(&from)) else {
-                        return Ok(());
-                    };
-                    bits = kept;
-                    notified = machine.notify(clock.now_ns(), source, id.address, bits);
+                    self.keep_notification(id, from, bits);
+                    return self.read_events(EVENTS_QUEUED, machine, clock);
                 }
-                if matches!(notified, Err(CallRefusal::Full(_)))
-                    && let Some(entry) = self.stand_ins.get_mut(&id)
-                {
-                    *entry.notified.entry(from).or_default() |= bits;
+                if matches!(notified, Err(CallRefusal::Full(_))) {
+                    self.keep_notification(id, from, bits);
                 }
             }
             StandInEvent::Pulses { from, pulses } => {
