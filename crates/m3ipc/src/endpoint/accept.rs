@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Attempts to receive events that the daemon could not send before, and the pause between two.
-const CATCH_UP_TRIES: u32 = 500;
-const CATCH_UP_PAUSE: Duration = Duration::from_micros(200);
+pub(super) const CATCH_UP_TRIES: u32 = 500;
+pub(super) const CATCH_UP_PAUSE: Duration = Duration::from_micros(200);
 
 impl Endpoint {
     /// The block that came with the message taken last. The next received message frees a block
