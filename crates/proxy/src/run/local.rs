@@ -362,6 +362,7 @@ impl Local {
         }
     }
 
+    /// Keeps a notification until the machine takes it, or its sender ends.
     fn keep_notification(&mut self, id: EndpointId, from: Address, bits: u64) {
         if let Some(entry) = self.stand_ins.get_mut(&id) {
             *entry.notified.entry(from).or_default() |= bits;
@@ -415,18 +416,21 @@ impl Local {
                 let called = may_call.map(|node| machine.begin_call(node, call));
                 self.note_call(id, from, called);
             }
-            StandInEvent::Notified { from, bits } => {
+            StandInEvent::Notified { from, .. } => {
+                // `poll` has kept it. An end that was read since has sent it already.
+                let entry = self.stand_ins.get_mut(&id);
+                let Some(bits) = entry.and_then(|it| it.notified.remove(&from)) else {
+                    return Ok(());
+                };
                 let source = EndpointId::new(id.vm, from);
                 // A notification may be lost with the node of its receiver.
                 let notified = machine.notify(clock.now_ns(), source, id.address, bits);
-                if notified == Err(CallRefusal::NoEndpoint) {
-                    // The sender may be new, and it may have ended since. Its bind or its end sends
-                    // what is kept of it.
+                if matches!(notified, Err(CallRefusal::NoEndpoint | CallRefusal::Full(_))) {
                     self.keep_notification(id, from, bits);
-                    return self.read_events(EVENTS_QUEUED, machine, clock);
                 }
-                if matches!(notified, Err(CallRefusal::Full(_))) {
-                    self.keep_notification(id, from, bits);
+                if notified == Err(CallRefusal::NoEndpoint) {
+                    // The sender may be new. Its bind or its end sends what is kept of it.
+                    self.read_events(EVENTS_QUEUED, machine, clock)?;
                 }
             }
             StandInEvent::Pulses { from, pulses } => {

@@ -18,7 +18,7 @@ use super::super::network::Clock;
 use super::attention::Pass;
 use super::{Delivery, EVENTS_OF_STEP, EVENTS_QUEUED, Entry, Local};
 use m3ipc::NodeError;
-use m3ipc::nodes::{Posted, PostedEnd};
+use m3ipc::nodes::{Posted, PostedEnd, StandInEvent};
 use m3ipc_fabric::{EndpointId, Machine};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
@@ -223,6 +223,12 @@ impl Local {
                 return Ok(found_any);
             };
             let mut is_over = found.is_empty();
+            // The end of a sender may be read before its event is reached here.
+            for event in &found {
+                if let StandInEvent::Notified { from, bits } = event {
+                    self.keep_notification(id, *from, *bits);
+                }
+            }
             for event in found {
                 self.local_event(id, event, machine, clock)?;
             }
