@@ -130,7 +130,7 @@ fn a_notification_crosses_nodes_although_its_sender_ends_at_once() {
 #[test]
 fn notifications_of_many_senders_that_end_at_once_cross_nodes() {
     watchdog(120);
-    const SENDERS: usize = 8;
+    const SENDERS: usize = 16;
     let cluster = Cluster::new("crowd");
     let mut server = cluster.beta.vm.bind(SERVER).expect("the slot is of beta");
     let _process = cluster.alpha.vm.bind(CLIENT).expect("the slot is of alpha");
