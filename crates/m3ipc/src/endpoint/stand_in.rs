@@ -275,7 +275,8 @@ impl Endpoint {
     pub(crate) fn last_notified_by(&mut self, from: Address) -> Option<u64> {
         for _ in 0..CATCH_UP_TRIES {
             let was_behind = self.session.page().is_behind();
-            // Its link may be as new as its end. This makes room for what the daemon could not send.
+            // Its link may be as new as its end. The reads make room for what the daemon could not
+            // send.
             while self.session.has_events() && self.receive_events().is_ok() {}
             if !was_behind && !self.session.page().is_behind() {
                 break;

@@ -14,6 +14,7 @@ mod copies;
 mod late_notifications;
 mod moves;
 mod nodes;
+mod notifications;
 mod places;
 mod polling;
 mod pulses;
@@ -358,25 +359,6 @@ impl Local {
                     let notified = machine.notify(clock.now_ns(), from, id.address, *bits);
                     matches!(notified, Err(CallRefusal::Full(_)))
                 });
-            }
-        }
-    }
-
-    /// Keeps a notification until the machine takes it, or its sender ends.
-    fn keep_notification(&mut self, id: EndpointId, from: Address, bits: u64) {
-        if let Some(entry) = self.stand_ins.get_mut(&id) {
-            *entry.notified.entry(from).or_default() |= bits;
-        }
-    }
-
-    /// The machine knows a local endpoint from now on, and takes what is kept of it.
-    fn send_kept_of(&mut self, from: EndpointId, machine: &mut Machine, clock: &Clock) {
-        for (id, entry) in self.stand_ins.iter_mut().filter(|(it, _)| it.vm == from.vm) {
-            if let Some(bits) = entry.notified.remove(&from.address)
-                && let Err(CallRefusal::Full(_)) =
-                    machine.notify(clock.now_ns(), from, id.address, bits)
-            {
-                entry.notified.insert(from.address, bits);
             }
         }
     }
