@@ -7,13 +7,22 @@
 use m3ipc::Address;
 use m3ipc_fabric::{EndpointId, NodeId};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 /// Notifications of one node that wait. Later ones are lost: no node can fill this memory.
 const OF_NODE_MAX: usize = 1024;
+/// How long one waits: its VM may have ended here, or the daemon may refuse the stand-in.
+const WAIT: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+struct Waiting {
+    bits: u64,
+    until: Instant,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct LateNotifications {
-    of_nodes: BTreeMap<NodeId, BTreeMap<(EndpointId, Address), u64>>,
+    of_nodes: BTreeMap<NodeId, BTreeMap<(EndpointId, Address), Waiting>>,
     /// Their senders that have died, in order.
     pub(super) dead: VecDeque<EndpointId>,
 }
@@ -22,7 +31,8 @@ impl LateNotifications {
     pub(super) fn add(&mut self, node: NodeId, pair: (EndpointId, Address), bits: u64) {
         let of_node = self.of_nodes.entry(node).or_default();
         if of_node.len() < OF_NODE_MAX || of_node.contains_key(&pair) {
-            *of_node.entry(pair).or_default() |= bits;
+            let until = Instant::now() + WAIT;
+            of_node.entry(pair).or_insert(Waiting { bits: 0, until }).bits |= bits;
         }
     }
 
@@ -30,7 +40,9 @@ impl LateNotifications {
         self.of_nodes.values().any(|it| it.keys().any(|(other, _)| *other == from))
     }
 
-    pub(super) fn senders(&self) -> Vec<EndpointId> {
+    /// The senders of those that wait. Those whose time is over are lost.
+    pub(super) fn senders(&mut self, now: Instant) -> Vec<EndpointId> {
+        self.of_nodes.values_mut().for_each(|it| it.retain(|_, waiting| waiting.until > now));
         let pairs = self.of_nodes.values().flat_map(BTreeMap::keys);
         let mut senders: Vec<EndpointId> = pairs.map(|(from, _)| *from).collect();
         senders.dedup();
@@ -40,10 +52,10 @@ impl LateNotifications {
     pub(super) fn take(&mut self, from: EndpointId) -> Vec<(Address, u64)> {
         let mut taken = Vec::new();
         self.of_nodes.retain(|_, of_node| {
-            of_node.retain(|(other, to), bits| {
+            of_node.retain(|(other, to), waiting| {
                 let stays = *other != from;
                 if !stays {
-                    taken.push((*to, *bits));
+                    taken.push((*to, waiting.bits));
                 }
                 stays
             });

@@ -5,6 +5,7 @@ use super::super::wanted::Turn;
 use super::Local;
 use m3ipc::Address;
 use m3ipc_fabric::{CallRefusal, EndpointId, Machine};
+use std::time::Instant;
 
 impl Local {
     /// Notifies a local endpoint in the name of a remote one.
@@ -40,7 +41,7 @@ impl Local {
 
     /// Goes on with the notifications and deaths that wait.
     pub(super) fn step_late_notifications(&mut self, machine: &mut Machine, clock: &Clock) {
-        for from in self.late_notifications.senders() {
+        for from in self.late_notifications.senders(Instant::now()) {
             self.notify_late(from);
         }
         for id in std::mem::take(&mut self.late_notifications.dead) {
