@@ -304,6 +304,11 @@ impl<'a> Greedy<'a> {
             }
         });
         let tid = receiver.recv().unwrap_or(tid);
+        // The daemon begins anew while the thread has not reached its sleep.
+        let own = m3ipc_sys::process_id();
+        while !m3ipc_sys::thread_sleeps(own, tid.cast_signed()).unwrap_or(true) {
+            std::thread::yield_now();
+        }
         for at in 0..count {
             let next = m3ipc_abi::Address(self.addresses[(at + 1) % count]);
             self.controls[at].set_blocked(WaitCall::Send, next);
