@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Attempts to receive events that the daemon could not send before, and the pause between two.
-pub(super) const CATCH_UP_TRIES: u32 = 500;
-pub(super) const CATCH_UP_PAUSE: Duration = Duration::from_micros(200);
+const CATCH_UP_TRIES: u32 = 500;
+const CATCH_UP_PAUSE: Duration = Duration::from_micros(200);
 
 impl Endpoint {
     /// The block that came with the message taken last. The next received message frees a block
@@ -198,16 +198,25 @@ impl Endpoint {
         if !is_new && !self.session.page().is_behind() {
             return MemberNews::None;
         }
+        match self.catch_up(Self::receive_area_events) {
+            true => MemberNews::Some,
+            false => MemberNews::Missing,
+        }
+    }
+
+    /// Receives events until the daemon has sent all that it had before this call. `false` if it
+    /// does not within 0.1 s.
+    pub(super) fn catch_up(&mut self, receive: impl Fn(&mut Self)) -> bool {
         for _ in 0..CATCH_UP_TRIES {
             // Read first: this makes room for the events that the daemon could not send.
             let was_behind = self.session.page().is_behind();
-            self.receive_area_events();
+            receive(self);
             if !was_behind && !self.session.page().is_behind() {
-                return MemberNews::Some;
+                return true;
             }
             std::thread::sleep(CATCH_UP_PAUSE);
         }
-        MemberNews::Missing
+        false
     }
 
     /// Checks an accepted block once more if members came or left during the acceptance. A new

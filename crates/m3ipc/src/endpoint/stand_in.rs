@@ -4,7 +4,6 @@
 //! steps return at once.
 
 use super::Endpoint;
-use super::accept::{CATCH_UP_PAUSE, CATCH_UP_TRIES};
 use super::claims::ClaimState;
 use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
 use super::kept_notifications::{Kept, KeptNotification};
@@ -273,16 +272,8 @@ impl Endpoint {
 
     /// The last notification of a local endpoint that has ended, if the proxy has not seen it.
     pub(crate) fn last_notified_by(&mut self, from: Address) -> Option<u64> {
-        for _ in 0..CATCH_UP_TRIES {
-            let was_behind = self.session.page().is_behind();
-            // Its link may be as new as its end. The reads make room for what the daemon could not
-            // send.
-            while self.session.has_events() && self.receive_events().is_ok() {}
-            if !was_behind && !self.session.page().is_behind() {
-                break;
-            }
-            std::thread::sleep(CATCH_UP_PAUSE);
-        }
+        // Its link may be as new as its end. What the daemon could not send in time is lost.
+        self.catch_up(|own| while own.session.has_events() && own.receive_events().is_ok() {});
         self.notified_by(from)
     }
 
