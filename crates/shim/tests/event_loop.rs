@@ -388,7 +388,7 @@ fn a_signal_between_two_parts_of_a_sleep_interrupts_it() {
     let events = EventLoop::new(1);
     grow(&events);
     let empty = EventLoop::new(0);
-    // Whoever started this process may have left the signal ignored.
+    // The starter of this process may have left the signal ignored.
     // SAFETY: no pointers but the default handler.
     signals::change(libc::SIGUSR2, || unsafe { libc::signal(libc::SIGUSR2, libc::SIG_DFL) });
     let mut waits = 0;

@@ -31,7 +31,7 @@ use crate::log::say;
 pub use attention::Pass;
 use attention::{Attention, Looks};
 use budget::Budget;
-use late_notifications::LateNotifications;
+use late_notifications::{LateNotifications, must_wait};
 use m3ipc::nodes::{NodesEvent, Posted, PostedEnd, Proxy, StandIn, StandInEvent};
 use m3ipc::{Address, Code, Message, NodeError};
 use m3ipc_fabric::{
@@ -64,7 +64,7 @@ struct Entry {
     /// The calls of local senders.
     calls: BTreeMap<Address, CallId>,
     deliveries: BTreeMap<DeliveryId, Delivery>,
-    /// Notifications for which the machine had no room.
+    /// Notifications that wait: see [`must_wait`].
     notified: BTreeMap<Address, u64>,
     /// The end of its wait for the backup of its endpoint.
     waits_until: Option<Instant>,
@@ -356,8 +356,7 @@ impl Local {
                 entry.unblock();
                 entry.notified.retain(|from, bits| {
                     let from = EndpointId::new(vm, *from);
-                    let notified = machine.notify(clock.now_ns(), from, id.address, *bits);
-                    matches!(notified, Err(CallRefusal::Full(_)))
+                    must_wait(machine.notify(clock.now_ns(), from, id.address, *bits))
                 });
             }
         }
@@ -407,7 +406,7 @@ impl Local {
                 let source = EndpointId::new(id.vm, from);
                 // A notification may be lost with the node of its receiver.
                 let notified = machine.notify(clock.now_ns(), source, id.address, bits);
-                if matches!(notified, Err(CallRefusal::NoEndpoint | CallRefusal::Full(_))) {
+                if must_wait(notified) {
                     self.keep_notification(id, from, bits);
                 }
                 if notified == Err(CallRefusal::NoEndpoint) {

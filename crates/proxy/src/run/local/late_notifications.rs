@@ -1,11 +1,11 @@
-//! Notifications of remote endpoints that have no stand-in yet.
+//! Notifications that wait: for the machine, or for the stand-in of a remote sender.
 //!
 //! A notification that a call accepted arrives, also where its sender has ended meanwhile. So the
-//! death of such an endpoint waits, and so does the next endpoint of its slot, until the daemon has
-//! bound the stand-in or refuses it.
+//! death of a sender without a stand-in waits, and so does the next endpoint of its slot, until the
+//! daemon has bound the stand-in or refuses it.
 
 use m3ipc::Address;
-use m3ipc_fabric::{EndpointId, NodeId};
+use m3ipc_fabric::{CallRefusal, EndpointId, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ struct Waiting {
 pub(super) struct LateNotifications {
     of_nodes: BTreeMap<NodeId, BTreeMap<(EndpointId, Address), Waiting>>,
     /// Their senders that have died, in order.
-    pub(super) dead: VecDeque<EndpointId>,
+    dead: VecDeque<EndpointId>,
 }
 
 impl LateNotifications {
@@ -64,9 +64,26 @@ impl LateNotifications {
         taken
     }
 
+    /// The death of this sender waits.
+    pub(super) fn postpone_death(&mut self, from: EndpointId) {
+        if !self.dead.contains(&from) {
+            self.dead.push_back(from);
+        }
+    }
+
+    /// The senders whose deaths wait, in order. None waits then.
+    pub(super) fn take_dead(&mut self) -> VecDeque<EndpointId> {
+        std::mem::take(&mut self.dead)
+    }
+
     /// Whether an earlier endpoint of the slot is still to be bound.
     pub(super) fn delays(&self, id: EndpointId) -> bool {
         let slot_of = |id: EndpointId| (id.vm, id.address.slot());
         self.dead.iter().any(|it| *it != id && slot_of(*it) == slot_of(id))
     }
+}
+
+/// Whether a notification stays here: the machine has no room, or does not know its sender yet.
+pub(super) fn must_wait(notified: Result<(), CallRefusal>) -> bool {
+    matches!(notified, Err(CallRefusal::NoEndpoint | CallRefusal::Full(_)))
 }

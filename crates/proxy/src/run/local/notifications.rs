@@ -3,8 +3,9 @@
 use super::super::network::Clock;
 use super::super::wanted::Turn;
 use super::Local;
+use super::late_notifications::must_wait;
 use m3ipc::Address;
-use m3ipc_fabric::{CallRefusal, EndpointId, Machine};
+use m3ipc_fabric::{EndpointId, Machine};
 use std::time::Instant;
 
 impl Local {
@@ -33,8 +34,8 @@ impl Local {
     /// Whether the death of an endpoint must wait for its notifications.
     pub(super) fn postpones_death(&mut self, id: EndpointId) -> bool {
         let waits = self.late_notifications.has(id) && !self.notify_late(id);
-        if waits && !self.late_notifications.dead.contains(&id) {
-            self.late_notifications.dead.push_back(id);
+        if waits {
+            self.late_notifications.postpone_death(id);
         }
         waits
     }
@@ -44,7 +45,7 @@ impl Local {
         for from in self.late_notifications.senders(Instant::now()) {
             self.notify_late(from);
         }
-        for id in std::mem::take(&mut self.late_notifications.dead) {
+        for id in self.late_notifications.take_dead() {
             self.remote_died(id, machine, clock);
         }
     }
@@ -60,8 +61,7 @@ impl Local {
     pub(super) fn send_kept_of(&mut self, from: EndpointId, machine: &mut Machine, clock: &Clock) {
         for (id, entry) in self.stand_ins.iter_mut().filter(|(it, _)| it.vm == from.vm) {
             if let Some(bits) = entry.notified.remove(&from.address)
-                && let Err(CallRefusal::Full(_)) =
-                    machine.notify(clock.now_ns(), from, id.address, bits)
+                && must_wait(machine.notify(clock.now_ns(), from, id.address, bits))
             {
                 entry.notified.insert(from.address, bits);
             }
