@@ -4,7 +4,12 @@
 //! as long as a wake-up would cost, while its peer runs on another CPU. If both share a CPU, the
 //! waiter yields. It remembers the length of its last waits: a longer spin would cost more than it
 //! saves.
+//!
+//! Where the CPUs are scarce ([`Demand`]), a spin must save CPU time and not only time. A waiter
+//! then polls for about the cost of a sleep, as long as that finds its message, and else sleeps at
+//! once.
 
+use crate::demand::{Demand, System};
 use m3ipc_sys::{monotonic_ns, relax, ticks, yield_cpu};
 
 /// How an endpoint waits.
@@ -15,7 +20,8 @@ pub enum WaitStrategy {
     /// Sleep at once. If the peer was last seen on the same CPU, yield the CPU to it once before,
     /// unless that was in vain lately.
     Block,
-    /// Spin while it is likely to pay, then sleep.
+    /// Spin while it is likely to pay, then sleep. If other tasks want the CPUs, or the process has
+    /// a limit of CPU time, it costs about as much CPU time as `Block`.
     #[default]
     Adaptive,
 }
@@ -64,6 +70,30 @@ const BRIEF_NS: u64 = 500;
 /// The newest wait has this fraction of the weight.
 const WEIGHT: u64 = 4;
 
+/// What this process knows of the demand for its CPUs.
+static DEMAND: Demand = Demand::new();
+
+/// The system, read by the thread itself.
+struct Direct;
+
+impl System for Direct {
+    fn running_tasks() -> Option<u32> {
+        m3ipc_sys::running_tasks()
+    }
+
+    fn usable_cpus() -> Option<u32> {
+        m3ipc_sys::usable_cpus()
+    }
+
+    fn online_cpus() -> Option<u32> {
+        m3ipc_sys::online_cpus()
+    }
+
+    fn has_quota() -> bool {
+        m3ipc_sys::has_cpu_quota()
+    }
+}
+
 /// The strategy of an endpoint, and the typical length of its waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AdaptiveSpin {
@@ -74,6 +104,8 @@ pub struct AdaptiveSpin {
     waits_without_yield: u16,
     /// The waits without a yield after the next slow yield. Each slow yield in a row doubles them.
     waits_after_slow: u16,
+    /// The waits without polls after the next ones in vain where CPUs are scarce.
+    waits_after_vain: u16,
     /// Whether the last wait was for a peer behind others: no answer comes within its first part.
     is_far: bool,
 }
@@ -99,6 +131,10 @@ impl AdaptiveSpin {
     #[must_use]
     #[inline]
     pub fn begin(&mut self) -> SpinWait {
+        self.begin_if(DEMAND.is_on::<Direct>())
+    }
+
+    fn begin_if(&mut self, is_scarce: bool) -> SpinWait {
         let limit_ns = match 2 * self.typical_ns {
             twice if twice > 2 * SPIN_MAX_NS => SHORT_SPIN_NS,
             twice => twice.clamp(SPIN_MIN_NS, SPIN_MAX_NS),
@@ -110,6 +146,8 @@ impl AdaptiveSpin {
             polls: 0,
             yields: 0,
             began_ns: 0,
+            looked_ns: 0,
+            is_scarce,
             may_yield,
             is_slow: false,
             is_far: false,
@@ -122,18 +160,24 @@ impl AdaptiveSpin {
     #[must_use]
     #[inline(always)]
     pub fn begin_fast(&mut self, same_cpu: bool) -> Option<FastSpin> {
+        self.begin_fast_if(same_cpu, DEMAND.is_on::<Direct>())
+    }
+
+    #[inline(always)]
+    fn begin_fast_if(&mut self, same_cpu: bool, is_scarce: bool) -> Option<FastSpin> {
         // For this wait alone: the next peer may be near, and its answer come at once.
         if core::mem::take(&mut self.is_far) {
             return None;
         }
         let blocks = self.strategy == WaitStrategy::Block;
-        let has_first_part = if same_cpu { self.may_yield() } else { !blocks };
+        let is_scarce = is_scarce && self.strategy == WaitStrategy::Adaptive;
+        let has_first_part = if same_cpu || is_scarce { self.may_yield() } else { !blocks };
         let pauses = match (same_cpu, blocks) {
             (false, _) => FAST_POLLS,
             (true, false) => FAST_YIELDS,
             (true, true) => 1,
         };
-        has_first_part.then_some(FastSpin { left: pauses, same_cpu, is_slow: false })
+        has_first_part.then_some(FastSpin { left: pauses, same_cpu, is_scarce, is_slow: false })
     }
 
     /// Whether a wait may yield before it sleeps. Counts the wait.
@@ -153,8 +197,11 @@ impl AdaptiveSpin {
             self.learn_slow();
         } else if has_found {
             self.learn_brief(spin.same_cpu);
+            if spin.is_scarce {
+                self.waits_after_vain = 0;
+            }
         } else {
-            self.learn_vain();
+            self.learn_vain(spin.is_scarce);
         }
     }
 
@@ -178,10 +225,14 @@ impl AdaptiveSpin {
         }
     }
 
-    /// Records yields in vain.
-    fn learn_vain(&mut self) {
+    /// Records yields in vain. Where CPUs are scarce, polls in vain count too, and each in a row
+    /// doubles the next waits without them.
+    fn learn_vain(&mut self, is_scarce: bool) {
         if self.strategy == WaitStrategy::Block {
             self.waits_without_yield = WAITS_WITHOUT_YIELD;
+        } else if is_scarce {
+            self.waits_without_yield = self.waits_without_yield.max(self.waits_after_vain);
+            self.waits_after_vain = (2 * self.waits_after_vain + 1).min(2 * WAITS_WITHOUT_YIELD);
         }
     }
 
@@ -204,7 +255,7 @@ impl AdaptiveSpin {
         match (wait.is_slow, wait.yields, wait.slept) {
             (true, ..) => self.learn_slow(),
             (false, 0, _) => {}
-            (false, _, true) => self.learn_vain(),
+            (false, _, true) => self.learn_vain(wait.is_scarce),
             (false, _, false) => self.learn_quick(),
         }
         let waited_ns = match wait.began_ns {
@@ -222,6 +273,8 @@ impl AdaptiveSpin {
 pub struct FastSpin {
     left: u32,
     same_cpu: bool,
+    /// Whether the wait must save CPU time.
+    is_scarce: bool,
     /// Whether a yield gave the CPU to a third thread.
     is_slow: bool,
 }
@@ -260,6 +313,10 @@ pub struct SpinWait {
     polls: u32,
     yields: u32,
     began_ns: u64,
+    /// The last reading of the clock.
+    looked_ns: u64,
+    /// Whether the wait must save CPU time.
+    is_scarce: bool,
     /// Whether the wait may yield to a peer on the same CPU before it sleeps.
     may_yield: bool,
     /// Whether a yield gave the CPU to a third thread.
@@ -275,7 +332,7 @@ impl SpinWait {
     /// cannot run while this thread spins.
     #[inline]
     pub fn next(&mut self, same_cpu: bool) -> SpinStep {
-        match self.strategy {
+        match self.strategy() {
             WaitStrategy::Block if same_cpu && self.may_yield && self.yields == 0 => {
                 self.yields = 1;
                 self.is_slow = yields_slowly();
@@ -298,17 +355,28 @@ impl SpinWait {
         let now_ns = monotonic_ns();
         if self.began_ns == 0 {
             self.began_ns = now_ns;
-        }
-        if now_ns.saturating_sub(self.began_ns) < self.limit_ns {
-            SpinStep::Poll
+            self.is_scarce = DEMAND.sample::<Direct>(now_ns);
         } else {
-            SpinStep::Sleep
+            self.is_scarce = DEMAND.note_step::<Direct>(now_ns.saturating_sub(self.looked_ns));
+        }
+        self.looked_ns = now_ns;
+        let goes_on = !self.is_scarce && now_ns.saturating_sub(self.began_ns) < self.limit_ns;
+        if goes_on { SpinStep::Poll } else { SpinStep::Sleep }
+    }
+
+    /// The strategy of this wait: without a CPU to spare, an adaptive one blocks.
+    #[inline]
+    fn strategy(&self) -> WaitStrategy {
+        match self.strategy {
+            WaitStrategy::Adaptive if self.is_scarce => WaitStrategy::Block,
+            strategy => strategy,
         }
     }
 
     /// The same for a peer behind other processes of this node, which need a CPU meanwhile: the
     /// wait polls for as long as a spin would, and gives the CPU away between two polls. Among many
-    /// such waiters the time belongs to others, so a wait yields some times in any case.
+    /// such waiters the time belongs to others, so a wait yields some times in any case, unless the
+    /// process has a limit of CPU time.
     pub fn next_behind_others(&mut self) -> SpinStep {
         self.is_far = true;
         if self.strategy == WaitStrategy::Block {
@@ -318,10 +386,12 @@ impl SpinWait {
         let now_ns = monotonic_ns();
         if self.began_ns == 0 {
             self.began_ns = now_ns;
+            DEMAND.sample::<Direct>(now_ns);
         }
         self.polls = self.polls.wrapping_add(1);
         let waited_ns = now_ns.saturating_sub(self.began_ns);
         let is_over = self.is_slow
+            || DEMAND.has_quota()
             || waited_ns >= self.limit_ns
                 && (self.polls > FAR_YIELDS || waited_ns >= FAR_YIELDS_NS);
         if is_over && self.strategy == WaitStrategy::Adaptive {
@@ -352,22 +422,22 @@ mod tests {
     #[test]
     fn each_strategy_decides_about_sleep() {
         let sleeps = |strategy, same_cpu: bool| {
-            let mut wait = AdaptiveSpin::new(strategy).begin();
+            let mut wait = AdaptiveSpin::new(strategy).begin_if(false);
             (0..10_000_000_u32).any(|_| wait.next(same_cpu) == SpinStep::Sleep)
         };
         assert!(sleeps(WaitStrategy::Block, false) && sleeps(WaitStrategy::Block, true));
         assert!(sleeps(WaitStrategy::Adaptive, false) && sleeps(WaitStrategy::Adaptive, true));
-        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin();
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin_if(false);
         assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
-        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin();
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin_if(false);
         assert_eq!(wait.next(false), SpinStep::Sleep);
         let behind = |strategy| {
-            let mut wait = AdaptiveSpin::new(strategy).begin();
+            let mut wait = AdaptiveSpin::new(strategy).begin_if(false);
             (0..100_000_u32).position(|_| wait.next_behind_others() == SpinStep::Sleep)
         };
         assert_eq!([WaitStrategy::Block, WaitStrategy::Spin].map(behind), [Some(0), None]);
         assert!(behind(WaitStrategy::Adaptive).is_some_and(|polls| polls > 0));
-        let mut wait = AdaptiveSpin::new(WaitStrategy::Spin).begin();
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Spin).begin_if(false);
         assert!((0..1_000).all(|_| wait.next(false) == SpinStep::Poll));
         assert!((0..100).all(|_| wait.next(true) == SpinStep::Poll));
     }
@@ -376,51 +446,53 @@ mod tests {
     fn a_wait_behind_others_has_no_first_part_and_yields_before_it_sleeps() {
         for strategy in [WaitStrategy::Adaptive, WaitStrategy::Spin] {
             let mut spin = AdaptiveSpin::new(strategy);
-            let long = SpinWait { began_ns: 1, ..spin.begin() };
+            let long = SpinWait { began_ns: 1, ..spin.begin_if(false) };
             (0..20).for_each(|_| spin.learn(&long));
-            let mut wait = spin.begin();
+            let mut wait = spin.begin_if(false);
             assert_eq!(wait.limit_ns, SHORT_SPIN_NS, "the waits were long");
             let yields = (0..100).take_while(|_| wait.next_behind_others() == SpinStep::Poll);
             let yields = u32::try_from(yields.count()).unwrap_or(u32::MAX);
             // Others may have had the CPU for long.
             let is_late = monotonic_ns() - wait.began_ns >= FAR_YIELDS_NS;
             assert!(yields >= FAR_YIELDS || wait.is_slow || is_late, "{yields} yields");
-            assert!(spin.begin_fast(false).is_some());
+            assert!(spin.begin_fast_if(false, false).is_some());
             for same_cpu in [false, true] {
                 spin.learn(&wait);
-                assert!(spin.begin_fast(same_cpu).is_none());
+                assert!(spin.begin_fast_if(same_cpu, false).is_none());
             }
-            assert!(spin.begin_fast(false).is_some(), "the next peer may be near");
+            assert!(spin.begin_fast_if(false, false).is_some(), "the next peer may be near");
         }
     }
 
     #[test]
     fn a_yield_in_vain_spares_the_next_ones() {
         let mut spin = AdaptiveSpin::new(WaitStrategy::Block);
-        assert!(spin.begin_fast(false).is_none());
-        assert!(spin.begin_fast(true).is_some_and(|mut fast| fast.pause() && !fast.pause()));
-        let mut wait = spin.begin();
+        assert!(spin.begin_fast_if(false, false).is_none());
+        assert!(
+            spin.begin_fast_if(true, false).is_some_and(|mut fast| fast.pause() && !fast.pause())
+        );
+        let mut wait = spin.begin_if(false);
         assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
         spin.learn(&wait);
-        let spared = (0..100).take_while(|_| spin.begin_fast(true).is_none()).count();
+        let spared = (0..100).take_while(|_| spin.begin_fast_if(true, false).is_none()).count();
         assert_eq!(spared, usize::from(WAITS_WITHOUT_YIELD));
-        let vain = spin.begin_fast(true).unwrap();
+        let vain = spin.begin_fast_if(true, false).unwrap();
         spin.learn_fast(&vain, false);
-        assert_eq!(spin.begin().next(true), SpinStep::Sleep);
+        assert_eq!(spin.begin_if(false).next(true), SpinStep::Sleep);
         let mut other = AdaptiveSpin::new(WaitStrategy::Adaptive);
         other.learn_fast(&vain, false);
-        assert!(other.begin_fast(true).is_some());
+        assert!(other.begin_fast_if(true, false).is_some());
     }
 
     #[test]
     fn slow_yields_spare_more_and_more_of_the_next_ones() {
-        let slow = FastSpin { left: 0, same_cpu: true, is_slow: true };
+        let slow = FastSpin { left: 0, same_cpu: true, is_scarce: false, is_slow: true };
         let quick = FastSpin { is_slow: false, ..slow };
         for strategy in [WaitStrategy::Block, WaitStrategy::Adaptive] {
             let mut spin = AdaptiveSpin::new(strategy);
             let mut spared = |has_found| {
                 spin.learn_fast(if has_found { &quick } else { &slow }, has_found);
-                (0..100_000).take_while(|_| spin.begin_fast(true).is_none()).count()
+                (0..100_000).take_while(|_| spin.begin_fast_if(true, false).is_none()).count()
             };
             let counts: Vec<usize> = (0..13).map(|_| spared(false)).collect();
             assert_eq!(counts[..4], [15, 31, 63, 127]);
@@ -435,17 +507,45 @@ mod tests {
         }
         let mut spins = AdaptiveSpin::new(WaitStrategy::Spin);
         spins.learn_fast(&slow, false);
-        assert!(spins.begin_fast(true).is_some());
+        assert!(spins.begin_fast_if(true, false).is_some());
     }
 
     #[test]
     fn long_waits_shorten_the_next_spin() {
         let mut spin = AdaptiveSpin::new(WaitStrategy::Adaptive);
-        assert_eq!(spin.begin().limit_ns, SPIN_MIN_NS);
-        let long = SpinWait { began_ns: 1, ..spin.begin() };
+        assert_eq!(spin.begin_if(false).limit_ns, SPIN_MIN_NS);
+        let long = SpinWait { began_ns: 1, ..spin.begin_if(false) };
         spin.learn(&long);
-        assert_eq!(spin.begin().limit_ns, SHORT_SPIN_NS);
+        assert_eq!(spin.begin_if(false).limit_ns, SHORT_SPIN_NS);
         (0..20).for_each(|_| spin.learn(&SpinWait { began_ns: 0, ..long }));
-        assert_eq!(spin.begin().limit_ns, SPIN_MIN_NS, "short waits make the history forget");
+        assert_eq!(
+            spin.begin_if(false).limit_ns,
+            SPIN_MIN_NS,
+            "short waits make the history forget"
+        );
+    }
+
+    #[test]
+    fn a_wait_that_must_save_cpu_time_polls_only_as_long_as_that_finds_something() {
+        let mut spin = AdaptiveSpin::new(WaitStrategy::Adaptive);
+        for _ in 0..100 {
+            let found = spin.begin_fast_if(false, true).expect("the polls have paid");
+            spin.learn_fast(&found, true);
+        }
+        let mut spared = || {
+            let vain = spin.begin_fast_if(false, true).unwrap();
+            spin.learn_fast(&vain, false);
+            (0..100).take_while(|_| spin.begin_fast_if(false, true).is_none()).count()
+        };
+        let counts: Vec<usize> = (0..8).map(|_| spared()).collect();
+        assert_eq!(counts, [0, 1, 3, 7, 15, 30, 30, 30]);
+        let found = spin.begin_fast_if(false, true).unwrap();
+        spin.learn_fast(&found, true);
+        assert!(spin.begin_fast_if(false, true).is_some(), "one find, and the polls pay again");
+        assert_eq!(spin.begin_if(true).next(false), SpinStep::Sleep, "none beyond the first part");
+        assert_eq!(spin.begin_if(false).strategy(), WaitStrategy::Adaptive, "the CPUs are free");
+        let mut spins = AdaptiveSpin::new(WaitStrategy::Spin);
+        assert!((0..100).all(|_| spins.begin_fast_if(false, true).is_some()));
+        assert_eq!(spins.begin_if(true).strategy(), WaitStrategy::Spin);
     }
 }

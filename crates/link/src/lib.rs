@@ -22,6 +22,7 @@ mod bounce_layout;
 mod control_page;
 mod copy_command;
 pub mod copy_gate;
+pub mod demand;
 pub mod ends;
 pub mod held;
 mod layout;
