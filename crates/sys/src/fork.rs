@@ -12,6 +12,7 @@
 //! | sys `pause::WANTED` | the pause point of a test |
 //! | sys `report::LOST` | the count of lost lines, also while one is written |
 //! | shm `fixed_region::REGIONS` | the areas that this process has mapped |
+//! | m3ipc `leaving::LEAVING` | dropped endpoints that a daemon may not have unbound |
 //! | capi `info::TEXTS` | the texts of codes |
 //! | capi `sock::domain::DOMAIN` | the domain of this process, also during a request to the daemon |
 //! | capi `sock::table::TABLE` | com-sockets by number |

@@ -178,7 +178,8 @@ fn word(number: u32, which: usize) -> usize {
     number as usize * RECORD_WORDS + which
 }
 
-/// A link to a peer; the hostile member made it.
+/// A link to a peer. The hostile member makes it before it says that it is ready: the peer's first
+/// message would make one, too.
 struct HostileLink {
     link: Link,
     ready: ReadyBitmap,
@@ -249,8 +250,8 @@ impl HostileLink {
 pub fn hide(directory: &str, vm: &str, slot: &str, area: &str, victim: &str) {
     let victim = number(victim);
     let mut member = HostileMember::join(directory, vm, slot, area);
-    println!("ready");
     let mut link = HostileLink::to(&mut member.raw, victim);
+    println!("ready");
     let (first, second) =
         (link.take_block(&mut member, victim), link.take_block(&mut member, victim));
     // The victim tells that the allocator member is dead.
@@ -276,8 +277,8 @@ pub fn hide(directory: &str, vm: &str, slot: &str, area: &str, victim: &str) {
 pub fn scribble(directory: &str, vm: &str, slot: &str, area: &str, victim: &str) {
     let victim = number(victim);
     let mut member = HostileMember::join(directory, vm, slot, area);
-    println!("ready");
     let mut link = HostileLink::to(&mut member.raw, victim);
+    println!("ready");
     let receiver = member.index_of(victim);
     let (held, mut range) = member.allocate(4096);
     let (valid, invalid) = ("\u{e9}".repeat(2048), [0xc3; 4096]);
@@ -294,9 +295,9 @@ pub fn scribble(directory: &str, vm: &str, slot: &str, area: &str, victim: &str)
 pub fn attack(directory: &str, vm: &str, slot: &str, area: &str, peers: [&str; 2]) {
     let [victim, keeper] = peers.map(number);
     let mut member = HostileMember::join(directory, vm, slot, area);
-    println!("ready");
     let mut link = HostileLink::to(&mut member.raw, victim);
     let mut to_keeper = HostileLink::to(&mut member.raw, keeper);
+    println!("ready");
     let (receiver, third) = (member.index_of(victim), member.index_of(keeper));
 
     let (held, mut range) = member.allocate(4096);

@@ -2,13 +2,14 @@
 
 use super::attached_areas::AttachedAreas;
 use super::claims::Claims;
-use super::contact::TRIES;
 use super::copy::Copies;
 use super::daemon_session::DaemonSession;
 use super::fast_calls::FastCalls;
 use super::interruption::Interruption;
+use super::leaving;
 use super::membership::Membership;
 use super::page_set::map_pages;
+use super::retries::{retry_on_daemon_death, retry_waits};
 use super::trace::EndpointTrace;
 use super::waiter::Waiter;
 use super::{Endpoint, Inbox, Peers};
@@ -32,9 +33,6 @@ const WAIT: &str = "M3_WAIT";
 /// The longest sleep until a hook is asked whether a signal ends the wait.
 const SIGNAL_CHECK_NS: u64 = 1_000_000_000;
 
-/// A daemon that ends after so long was no failed try.
-const LASTED_NS: u64 = 1_000_000_000;
-
 /// Binds the calling process or thread.
 pub(crate) fn bind(
     directory: &Path,
@@ -55,8 +53,23 @@ pub(super) fn random_number() -> u64 {
     std::hash::RandomState::new().build_hasher().finish()
 }
 
-/// Binds by this request.
+/// Binds by this request. Ends dropped endpoints of this process that may have the slot.
 pub(crate) fn bind_by(
+    directory: &Path,
+    tid: Option<i32>,
+    limit: RequestLimit,
+    request: &Request,
+) -> Result<Endpoint, Fail> {
+    loop {
+        let leaving = leaving::all_in(directory);
+        match bind_once(directory, tid, limit, request) {
+            Err(fail) if fail.code == Code::SlotUsed && leaving::end_some(&leaving) => {}
+            other => return other,
+        }
+    }
+}
+
+fn bind_once(
     directory: &Path,
     tid: Option<i32>,
     limit: RequestLimit,
@@ -71,44 +84,6 @@ pub(crate) fn bind_by(
             false => Ok(()),
         })
     })
-}
-
-/// Repeats an attempt if the daemon dies during it. The next daemon knows the journal, and gives an
-/// endpoint to the process that had it.
-pub(super) fn retry_on_daemon_death<T>(
-    mut attempt: impl FnMut() -> Result<T, Fail>,
-) -> Result<T, Fail> {
-    for _ in 1..TRIES {
-        match attempt() {
-            Err(fail) if fail.code == Code::NotConn => {}
-            other => return other,
-        }
-    }
-    attempt()
-}
-
-/// The same for an attempt that may wait for days: daemons that have answered for [`LASTED_NS`] do
-/// not count.
-fn retry_waits<T>(
-    now_ns: impl Fn() -> u64,
-    mut attempt: impl FnMut() -> Result<T, Fail>,
-) -> Result<T, Fail> {
-    let mut tries = 1;
-    loop {
-        let begin_ns = now_ns();
-        match attempt() {
-            Err(fail) if fail.code == Code::NotConn => {
-                tries = match now_ns().saturating_sub(begin_ns) < LASTED_NS {
-                    true => tries + 1,
-                    false => 1,
-                };
-                if tries > TRIES {
-                    return Err(fail);
-                }
-            }
-            other => return other,
-        }
-    }
 }
 
 /// Waits until another process binds this one (`lclbind`), and takes the endpoint.
@@ -245,27 +220,4 @@ fn attach(
         trace: EndpointTrace::default(),
         priorities: super::inheritance::Priorities::default(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    #[test]
-    fn a_long_wait_survives_any_number_of_daemons_and_a_short_one_some() {
-        let (now_ns, tried) = (Cell::new(0), Cell::new(0_u32));
-        let attempt = |lasts_ns: u64, most: u32| {
-            now_ns.set(now_ns.get() + lasts_ns);
-            tried.set(tried.get() + 1);
-            if tried.get() <= most { Err(Fail::from(Code::NotConn)) } else { Ok(()) }
-        };
-        let wait = |lasts_ns, most| {
-            tried.set(0);
-            retry_waits(|| now_ns.get(), || attempt(lasts_ns, most)).map_err(|fail| fail.code)
-        };
-        assert_eq!(wait(LASTED_NS, 10 * TRIES), Ok(()));
-        assert_eq!(wait(LASTED_NS - 1, TRIES - 1), Ok(()));
-        assert_eq!((wait(LASTED_NS - 1, TRIES), tried.get()), (Err(Code::NotConn), TRIES));
-    }
 }

@@ -12,20 +12,15 @@
 //! ends or returns again.
 
 use super::Endpoint;
-use super::bind::retry_on_daemon_death;
+use super::leaving::Leaving;
 use super::return_state::{Attached, Attachment, Returning};
 use crate::area::AreaState;
-use crate::control::{Control, IfAbsent};
+use crate::control::IfAbsent;
 use crate::error::Fail;
 use m3ipc_abi::Code;
 use m3ipc_wire::{AreaRequest, Request};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The pauses between the tries of a thread to unbind a dropped endpoint, in milliseconds: 144 s in
-/// all.
-const LATE_PAUSES: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 0];
 /// Peers in one frame: a number that surely fits.
 const RECALL_PEERS: usize = 1024;
 
@@ -161,7 +156,7 @@ impl Endpoint {
     }
 
     /// Unbinds this endpoint, which is dropped. The slot is free afterwards, unless the daemon
-    /// takes too long: then a thread goes on.
+    /// takes too long: then a thread goes on, or the next bind of this process.
     pub(super) fn unbind_dropped(&mut self) {
         let unbind = self.membership.unbind_request();
         let is_returning = self.session.returns_mut().take_under_way().is_some();
@@ -169,65 +164,21 @@ impl Endpoint {
             true => Err(Code::NotConn.into()),
             false => self.session.control_mut().request_soon(&unbind, u64::MAX).map(drop),
         };
-        if !is_open(&soon) {
+        let is_open =
+            |fail: &Fail| matches!(fail.code, Code::NotConn | Code::TimedOut | Code::Intr);
+        if !soon.as_ref().is_err_and(is_open) {
             return;
         }
-        let leaving = Leaving {
-            directory: self.session.control().directory().to_owned(),
-            reattach: self.membership.reattach_request(),
-            unbind,
-        };
+        let directory = self.session.control().directory().to_owned();
+        let leaving = Leaving::new(directory, self.membership.reattach_request(), unbind);
         // A silent daemon notices the closed connection, unless it is killed before.
         let has_died = soon.is_err_and(|fail| fail.code == Code::NotConn);
         let if_absent = if has_died { IfAbsent::Revive } else { IfAbsent::Fail };
         let is_asynchronous = self.session.returns().is_asynchronous();
-        if has_died && !is_asynchronous && !is_open(&leaving.unbind(if_absent)) {
+        if has_died && !is_asynchronous && leaving.leave(if_absent) {
             return;
         }
-        // Without a thread, the daemon learns of the end of this process.
-        let name = "m3ipc-unbind".to_owned();
-        let _ =
-            std::thread::Builder::new().name(name).spawn(move || leaving.unbind_late(if_absent));
-    }
-}
-
-/// Whether it is not known that a daemon has answered.
-fn is_open(unbound: &Result<(), Fail>) -> bool {
-    unbound
-        .as_ref()
-        .is_err_and(|fail| matches!(fail.code, Code::NotConn | Code::TimedOut | Code::Intr))
-}
-
-/// A dropped endpoint that a daemon may not have unbound.
-struct Leaving {
-    directory: PathBuf,
-    reattach: Request,
-    unbind: Request,
-}
-
-impl Leaving {
-    /// Unbinds the endpoint at the daemon of now, or at the next one that lives. The endpoint may
-    /// have ended meanwhile, and its address be that of another one: only an endpoint that this
-    /// process gets back is its own.
-    fn unbind(&self, if_absent: IfAbsent) -> Result<(), Fail> {
-        retry_on_daemon_death(|| {
-            let mut next = Control::connect(&self.directory, if_absent)?;
-            next.request_soon(&self.reattach, u64::MAX)?;
-            next.request_soon(&self.unbind, u64::MAX).map(drop)
-        })
-    }
-
-    /// The same until a daemon has answered. Later tries start none: who needs one does.
-    fn unbind_late(&self, first: IfAbsent) {
-        let mut if_absent = first;
-        for pause in LATE_PAUSES {
-            let unbound = self.unbind(if_absent);
-            if unbound.is_ok() || unbound.is_err_and(|fail| fail.code == Code::NotBind) {
-                return;
-            }
-            if_absent = IfAbsent::Fail;
-            std::thread::sleep(Duration::from_millis(pause));
-        }
+        leaving.leave_late(if_absent);
     }
 }
 
