@@ -11,6 +11,7 @@ WIDTH = 100
 # A page of the site names files of the repository by this address.
 FORGE = "https://github.com/m3ipc/m3ipc/blob/main/"
 FOLDERS = r"(crates|lab|tests|xtask|fuzz|examples|docs)/"
+FOLDERS_IN_CODE = r"`((?:crates|lab|tests|xtask|fuzz|examples|docs)/[^`]+)`"
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 REFERENCE = re.compile(r"^\[[^\]]+\]: (\S+)$", re.M)
 
@@ -101,22 +102,22 @@ def sources():
 
 
 def names_of_tests():
-    """Tests and paths in the last column of the tables of claims that do not exist."""
+    """Tests and paths that the claims of the caveats and of the threat model name in vain."""
     known = "\n".join(sources().values())
-    problems = []
-    for page in ["CAVEATS.md", "docs/threat-model.md"]:
-        column = None
-        for line in text_of(page).split("\n"):
-            cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
-            if not line.startswith("|"):
-                column = None
-            elif cells[-1] in ("test", "model"):
-                column = len(cells) - 1
-            elif column is not None and len(cells) > column:
-                for name in re.findall(r"`([^`]+)`", cells[column]):
-                    found = (ROOT / name).exists() if "/" in name else f"fn {name}(" in known
-                    if not found:
-                        problems.append(f"{page}: there is no {name}")
+    caveats = re.findall(FOLDERS_IN_CODE, text_of("CAVEATS.md"))
+    problems = [f"CAVEATS.md: there is no {path}" for path in caveats if not (ROOT / path).exists()]
+    page, column = "docs/threat-model.md", None
+    for line in text_of(page).split("\n"):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.startswith("|"):
+            column = None
+        elif cells[-1] == "test":
+            column = len(cells) - 1
+        elif column is not None and len(cells) > column:
+            for name in re.findall(r"`([^`]+)`", cells[column]):
+                found = (ROOT / name).exists() if "/" in name else f"fn {name}(" in known
+                if not found:
+                    problems.append(f"{page}: there is no {name}")
     return problems
 
 
