@@ -45,7 +45,7 @@ async fn settled(counter: &AtomicUsize, least: usize) -> usize {
 #[tokio::test]
 async fn a_stream_that_ends_at_once_ends_at_the_server() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let to = one.address();
     let count = |mut request: Request| async move {
         let mut count = 0_u32;
@@ -69,7 +69,7 @@ async fn a_stream_that_ends_at_once_ends_at_the_server() {
 #[tokio::test]
 async fn credit_without_a_take_costs_the_server_its_room_alone() {
     let node = m3ipc::test::node();
-    let (one, _two) = node.pair();
+    let (one, _two) = node.pair_without_link();
     let hostile = node.vm().bind_additional(None).unwrap();
     let to = one.address();
     let sent = Arc::new(AtomicUsize::new(0));
@@ -97,7 +97,7 @@ async fn credit_without_a_take_costs_the_server_its_room_alone() {
 #[tokio::test]
 async fn answers_without_a_take_stop_the_handlers_of_that_client_alone() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let hostile = node.vm().bind_additional(None).unwrap();
     let to = one.address();
     let made = Arc::new(AtomicUsize::new(0));
@@ -122,7 +122,7 @@ async fn answers_without_a_take_stop_the_handlers_of_that_client_alone() {
 #[tokio::test]
 async fn a_silent_client_takes_half_of_the_handlers() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let silent = node.vm().bind_additional(None).unwrap();
     let to = one.address();
     let waits = |mut request: Request| async move {
@@ -144,7 +144,7 @@ async fn a_silent_client_takes_half_of_the_handlers() {
 #[tokio::test]
 async fn credit_without_a_take_costs_the_client_its_room_alone() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let to = one.address();
     let here = two.address();
     let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
@@ -171,7 +171,7 @@ async fn credit_without_a_take_costs_the_client_its_room_alone() {
 #[tokio::test]
 async fn a_drop_of_a_server_ends_it_while_its_client_lives() {
     let node = m3ipc::test::node();
-    let (_first, two) = node.pair();
+    let (_first, two) = node.pair_without_link();
     let one = node.vm().bind_additional(None).unwrap();
     let to: Address = one.address();
     let echo = |request: Request| async move { Ok(request.bytes) };

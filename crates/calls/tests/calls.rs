@@ -17,7 +17,7 @@ async fn pair(
     config: Config,
     handler: impl m3ipc_calls::Handler,
 ) -> (Server, Client, Address) {
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let to = one.address();
     let server = Server::new(AsyncEndpoint::open(one).await.unwrap(), config, handler);
     let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
@@ -58,7 +58,7 @@ async fn bytes_of_each_size_come_back() {
 #[tokio::test]
 async fn a_body_above_the_limit_of_its_peer_is_an_error_of_that_call_alone() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let to = one.address();
     let config = Config { max_body_bytes: 200_000, ..Config::default() };
     let handler = |request: Request| async move {
@@ -169,7 +169,7 @@ async fn a_drop_and_a_time_limit_end_the_handler() {
 #[tokio::test]
 async fn a_server_that_does_not_receive_takes_nothing() {
     let node = m3ipc::test::node();
-    let (_first, two) = node.pair();
+    let (_first, two) = node.pair_without_link();
     let one = node.vm().bind_additional(None).unwrap();
     let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
     let to = one.address();
@@ -189,7 +189,7 @@ async fn a_server_that_does_not_receive_takes_nothing() {
 #[tokio::test]
 async fn the_death_of_a_server_tells_what_it_took() {
     let node = m3ipc::test::node();
-    let (_first, two) = node.pair();
+    let (_first, two) = node.pair_without_link();
     let mut one = node.vm().bind_additional(None).unwrap();
     let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
     let to = one.address();
@@ -238,7 +238,7 @@ async fn a_panic_of_a_handler_is_an_answer() {
 #[tokio::test]
 async fn a_plain_call_reaches_the_same_handler() {
     let node = m3ipc::test::node();
-    let (one, mut two) = node.pair();
+    let (one, mut two) = node.pair_without_link();
     let to = one.address();
     let _server = Server::new(AsyncEndpoint::open(one).await.unwrap(), Config::default(), echo);
     let plain = tokio::task::spawn_blocking(move || {
@@ -250,7 +250,7 @@ async fn a_plain_call_reaches_the_same_handler() {
 #[tokio::test]
 async fn both_sides_call_each_other() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let (there, here) = (one.address(), two.address());
     let one = Server::new(AsyncEndpoint::open(one).await.unwrap(), Config::default(), echo);
     let two = Server::new(AsyncEndpoint::open(two).await.unwrap(), Config::default(), echo);
@@ -266,7 +266,7 @@ async fn both_sides_call_each_other() {
 #[tokio::test]
 async fn a_call_by_name_is_repeated_only_if_it_was_not_taken() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let vm = node.vm().clone();
     let mut first = AsyncEndpoint::open(vm.bind_additional(None).unwrap()).await.unwrap();
     first.name_attach("adder").await.unwrap();
@@ -287,7 +287,7 @@ async fn a_call_by_name_is_repeated_only_if_it_was_not_taken() {
 #[tokio::test]
 async fn a_hostile_client_harms_only_its_own_calls() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let hostile = node.vm().bind_additional(None).unwrap();
     let to = one.address();
     let _server = Server::new(AsyncEndpoint::open(one).await.unwrap(), Config::default(), echo);
@@ -314,7 +314,7 @@ async fn a_hostile_client_harms_only_its_own_calls() {
 #[tokio::test]
 async fn an_answer_to_an_unknown_number_ends_the_calls_of_that_server() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let to = one.address();
     let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
     let here = Address(2);
@@ -396,7 +396,7 @@ async fn a_wait_for_a_name_ends_with_the_endpoint() {
 #[tokio::test]
 async fn an_open_call_has_the_length_limit_of_a_call() {
     let node = m3ipc::test::node();
-    let (_first, two) = node.pair();
+    let (_first, two) = node.pair_without_link();
     let config = Config { max_body_bytes: 10, ..Config::default() };
     let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), config);
     let call = client.open(Address(1), vec![0; 11]);
@@ -407,7 +407,7 @@ async fn an_open_call_has_the_length_limit_of_a_call() {
 #[tokio::test]
 async fn a_shutdown_answers_a_plain_call_and_a_limit_refuses_it() {
     let node = m3ipc::test::node();
-    let (one, mut two) = node.pair();
+    let (one, mut two) = node.pair_without_link();
     let to = one.address();
     let (begun, end) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let config = Config { max_body_bytes: 1_000, ..Config::default() };
@@ -427,7 +427,7 @@ async fn a_shutdown_answers_a_plain_call_and_a_limit_refuses_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_wait_for_a_name_is_lost_beside_other_events() {
     let node = m3ipc::test::node();
-    let (one, two) = node.pair();
+    let (one, two) = node.pair_without_link();
     let client = Client::new(AsyncEndpoint::open(two).await.unwrap(), Config::default());
     let vm = node.vm().clone();
     for round in 0..1_000 {

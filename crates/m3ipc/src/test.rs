@@ -128,13 +128,27 @@ impl TestNode {
         &self.vm
     }
 
-    /// Two endpoints of this process in slots 1 and 2: a server and a client. The client ends with
-    /// the server. The example is at [`node`].
+    /// Two endpoints of this process in slots 1 and 2: a server and a client, with a link between
+    /// them. So no call of an example waits for the daemon. The client ends with the server. The
+    /// example is at [`node`].
     ///
     /// # Panics
     /// If they cannot be bound.
     #[must_use]
     pub fn pair(&self) -> (Endpoint, Endpoint) {
+        let (server, mut client) = self.pair_without_link();
+        if let Err(fail) = client.meet(server.address()) {
+            panic!("no link: {}", fail.why());
+        }
+        (server, client)
+    }
+
+    /// The same without a link: the first call makes it.
+    ///
+    /// # Panics
+    /// If they cannot be bound.
+    #[must_use]
+    pub fn pair_without_link(&self) -> (Endpoint, Endpoint) {
         let bound = self.vm.bind(1).and_then(|one| Ok((one, self.vm.bind_additional(Some(2))?)));
         match bound {
             Ok(pair) => pair,

@@ -68,7 +68,7 @@ fn wrong_uses_of_the_rust_api_have_these_texts() {
     let mut cases = Cases { replaced, ..Cases::default() };
     nodes(&mut cases, &node);
     vms(&mut cases, &node);
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     binds(&mut cases, &node);
     messages(&mut cases, &node, &mut server, &mut client);
     names(&mut cases, &mut server, &mut client);

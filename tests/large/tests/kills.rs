@@ -206,7 +206,7 @@ fn a_drop_at_a_stopped_daemon_that_is_killed_leaves_the_slot_free() {
 fn a_request_to_a_busy_server_survives_a_kill() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     let thread = std::thread::spawn(move || {
         let mut answers = Vec::new();
@@ -232,7 +232,7 @@ fn a_request_to_a_busy_server_survives_a_kill() {
 fn an_answer_in_an_area_of_a_killed_daemon_is_lost_and_the_next_one_arrives() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     for seed in [2, 3] {
         let mut pending = client.begin_request_bytes(to, 7, payload(1, 100)).unwrap();
@@ -255,7 +255,7 @@ fn an_answer_in_an_area_of_a_killed_daemon_is_lost_and_the_next_one_arrives() {
 fn a_lost_answer_hides_no_later_message_of_the_server() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     let mut pending = client.begin_request_bytes(to, 7, payload(1, 100)).unwrap();
     let (received, _) = take_pending(&mut server, &mut client, &mut pending);
@@ -328,7 +328,7 @@ fn the_answer_of_a_dead_server_is_whole_or_lost() {
 fn a_send_without_wait_for_an_answer_survives_a_kill() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     let thread = std::thread::spawn(move || {
         client.send_bytes(to, 7, &payload(1, 5_000_000), Timeout::Never).unwrap();

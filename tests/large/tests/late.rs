@@ -14,7 +14,7 @@ const SHORT: Duration = Duration::from_millis(200);
 fn areas_that_came_too_late_leave_no_descriptor_after_the_next_join() {
     watchdog(Duration::from_secs(120));
     let node = m3ipc::test::node();
-    let (_server, mut client) = node.pair();
+    let (_server, mut client) = node.pair_without_link();
     let mut others: Vec<_> = (0..8).map(|_| node.vm().bind_additional(None).unwrap()).collect();
     for other in &mut others {
         client.notify(other.address()).unwrap();

@@ -127,7 +127,7 @@ fn a_client_that_never_got_its_payload_taken_leaves_nothing() {
 fn areas_that_are_created_and_dropped_end() {
     watchdog(Duration::from_secs(120));
     let node = m3ipc::test::node();
-    let (server, mut client) = node.pair();
+    let (server, mut client) = node.pair_without_link();
     let mut create = |count: usize| {
         for _ in 0..count {
             let area = client.create_area(&AreaConfig::pair(1 << 20, server.address())).unwrap();
@@ -144,7 +144,7 @@ fn areas_that_are_created_and_dropped_end() {
 fn an_area_with_a_block_out_outlives_its_handle() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let area = client.create_area(&AreaConfig::pair(1 << 20, server.address())).unwrap();
     let id = area.id();
     let mut block = client.allocate(&area, 5, BlockLifetime::Short).unwrap();

@@ -32,7 +32,7 @@ impl Drop for Stopped<'_> {
 fn a_sender_keeps_its_limit_while_the_daemon_is_stopped() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     // The link exists, the area does not.
     client.notify(to).unwrap();
@@ -64,7 +64,7 @@ fn link(server: &mut Endpoint, client: &mut Endpoint) {
 fn a_receiver_keeps_its_limit_while_the_daemon_is_stopped() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     link(&mut server, &mut client);
     let mut pending = client.begin_request_bytes(to, 7, payload(1, 10_000)).unwrap();
@@ -87,7 +87,7 @@ fn a_receiver_keeps_its_limit_while_the_daemon_is_stopped() {
 fn an_asynchronous_receiver_goes_on_after_a_stop_of_the_daemon() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     link(&mut server, &mut client);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -111,7 +111,7 @@ fn an_asynchronous_receiver_goes_on_after_a_stop_of_the_daemon() {
 fn a_first_contact_without_wait_ends_while_the_daemon_is_stopped() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (server, mut client) = node.pair();
+    let (server, mut client) = node.pair_without_link();
     let stopped = Stopped::new(&node);
     let sent = client.try_send(server.address(), &Message::new(7));
     assert!(matches!(sent, Err(SendError::WouldBlock(_))), "{sent:?}");
@@ -122,7 +122,7 @@ fn a_first_contact_without_wait_ends_while_the_daemon_is_stopped() {
 fn a_block_in_a_message_waits_no_longer_than_the_call() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (server, mut client) = node.pair();
+    let (server, mut client) = node.pair_without_link();
     let to = server.address();
     let area = client.create_area(&AreaConfig::pair(1 << 20, to)).unwrap();
     let block = client.allocate(&area, 10, BlockLifetime::Short).unwrap();
@@ -140,7 +140,7 @@ fn a_block_in_a_message_waits_no_longer_than_the_call() {
 fn a_first_large_message_waits_for_the_next_daemon() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     client.notify(to).unwrap();
     server.receive(Source::Any).unwrap();
@@ -169,7 +169,7 @@ fn a_first_large_message_waits_for_the_next_daemon() {
 fn a_member_that_freed_all_its_blocks_leaves_room_for_others() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let area = client.create_area(&AreaConfig::vm(1 << 20)).unwrap();
     let there = server.attach_area(area.id()).unwrap();
     let mut blocks = Vec::new();
@@ -196,7 +196,7 @@ fn a_member_that_freed_all_its_blocks_leaves_room_for_others() {
 fn calls_without_a_limit_name_the_stopped_daemon() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let (to, vm) = (server.address(), node.vm().clone());
     let mut idle = m3ipc::Node::find(node.directory()).unwrap();
     let directory = node.directory().to_owned();
@@ -225,7 +225,7 @@ fn calls_without_a_limit_name_the_stopped_daemon() {
 fn a_wait_with_time_left_names_the_stopped_daemon() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
-    let (_server, mut client) = node.pair();
+    let (_server, mut client) = node.pair_without_link();
     let stopped = Stopped::new(&node);
     let waited = client.wait_name("stock", Duration::from_secs(600)).unwrap_err();
     assert_eq!(waited.code(), m3ipc::Code::NotConn);

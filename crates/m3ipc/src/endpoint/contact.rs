@@ -53,6 +53,11 @@ impl Endpoint {
         Ok(index)
     }
 
+    /// Makes a link with this peer, if there is none.
+    pub(crate) fn meet(&mut self, peer: Address) -> Result<(), Fail> {
+        self.contact(peer, Deadline::NEVER).map(drop)
+    }
+
     #[cold]
     fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         let contacted = self.first_contact(peer, deadline);

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_sleep_goes_by_the_clock_unless_the_daemon_gave_a_mark() {
         let node = crate::test::node();
-        let (server, _client) = node.pair();
+        let (server, _client) = node.pair_without_link();
         let page = server.session.page();
         let watch = |verb, slept_ns, on_doorbell| server.daemon_watch(verb, slept_ns, on_doorbell);
         let clock = DaemonWatch::Clock(SLOW_CHECK_NS);
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_hook_is_asked_once_a_second() {
         let node = crate::test::node();
-        let (mut server, _client) = node.pair();
+        let (mut server, _client) = node.pair_without_link();
         server.interrupt_by(|| false);
         let watch = server.daemon_watch(WaitCall::Receive, SLOW_CHECK_NS, false);
         assert_eq!(watch, DaemonWatch::Clock(SLOW_CHECK_NS));
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_server_with_many_links_sleeps_beside_an_ended_daemon() {
         let node = crate::test::node();
-        let (mut server, _client) = node.pair();
+        let (mut server, _client) = node.pair_without_link();
         let bind = |slot| node.vm().bind_additional(Some(slot)).expect("a slot");
         let mut clients: Vec<_> = (3..).take(WAIT_WORDS_MAX).map(bind).collect();
         for client in &mut clients {

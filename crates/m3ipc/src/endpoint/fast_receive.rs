@@ -519,7 +519,7 @@ mod tests {
     #[test]
     fn notifications_of_a_sole_peer_come_back_to_the_fast_path() {
         let node = crate::test::node();
-        let (mut server, mut client) = node.pair();
+        let (mut server, mut client) = node.pair_without_link();
         if std::env::var_os("M3_NO_FAST_PATH").is_some() {
             return;
         }

@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn an_armed_endpoint_stays_armed_on_the_pages_of_a_new_daemon() {
         let node = crate::test::node();
-        let (mut server, _client) = node.pair();
+        let (mut server, _client) = node.pair_without_link();
         server.fd().expect("a descriptor");
         server.try_receive(Source::Any).expect_err("nothing is there");
 

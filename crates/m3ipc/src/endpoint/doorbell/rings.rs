@@ -22,7 +22,7 @@ fn is_readable(endpoint: &mut Endpoint, limit_ns: u64) -> bool {
 /// A server that has taken a request, and its client, which waits behind its descriptor.
 fn taken_request() -> (TestNode, Endpoint, Endpoint, PendingRequest) {
     let node = crate::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     client.fd().expect("a descriptor");
     let mut pending = client.begin_request(server.address(), &Message::new(7)).expect("a request");
     while server.try_receive(Source::Any).is_err() {

@@ -26,7 +26,7 @@ struct EventLoop {
 impl EventLoop {
     fn new() -> Self {
         let node = crate::test::node();
-        let (mut own, mut client) = node.pair();
+        let (mut own, mut client) = node.pair_without_link();
         client.notify(own.address()).expect("a link with the client");
         own.receive(Source::Any).expect("the notification");
         own.fd().expect("a descriptor");
@@ -238,7 +238,7 @@ fn a_death_that_another_call_reads_reaches_the_request() {
 #[test]
 fn a_request_that_awaits_its_slot_hears_of_the_take() {
     let node = crate::test::node();
-    let (mut own, mut client) = node.pair();
+    let (mut own, mut client) = node.pair_without_link();
     let (to, address) = (own.address(), client.address());
     let mut asked = client.begin_request(to, &Message::new(1)).expect("a request");
     while own.try_receive(Source::Any).is_err() {
@@ -265,7 +265,7 @@ fn a_request_that_awaits_its_slot_hears_of_the_take() {
 #[test]
 fn many_deaths_hide_no_later_arrival() {
     let node = crate::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     client.notify(to).expect("a link");
     server.receive(Source::Any).expect("the notification");
@@ -286,7 +286,7 @@ fn many_deaths_hide_no_later_arrival() {
 #[test]
 fn a_message_without_its_mark_reaches_a_server_behind_its_descriptor() {
     let node = crate::test::node();
-    let (mut server, mut client) = node.pair();
+    let (mut server, mut client) = node.pair_without_link();
     let to = server.address();
     let thread = std::thread::spawn(move || {
         client.send(to, &Message::new(6)).expect("the server receives");

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A server that has not read the deaths of three peers, and another endpoint.
 fn server_with_deaths() -> (TestNode, Endpoint, Endpoint) {
     let node = crate::test::node();
-    let (mut server, client) = node.pair();
+    let (mut server, client) = node.pair_without_link();
     end_peers(&node, &mut server, &[3, 4, 5]);
     (node, server, client)
 }
@@ -47,7 +47,7 @@ fn a_look_finds_a_notification_that_came_through_the_daemon() {
 fn a_look_finds_the_report_of_the_last_death() {
     for source in [Source::Any, Source::From(SYSTEM)] {
         let node = crate::test::node();
-        let (mut server, watched) = node.pair();
+        let (mut server, watched) = node.pair_without_link();
         server.watch(watched.address()).unwrap();
         end_peers(&node, &mut server, &[3, 4, 5]);
         let address = watched.address();
@@ -60,7 +60,7 @@ fn a_look_finds_the_report_of_the_last_death() {
 #[test]
 fn a_watch_of_the_last_that_died_fails() {
     let node = crate::test::node();
-    let (mut server, client) = node.pair();
+    let (mut server, client) = node.pair_without_link();
     server.notify(client.address()).unwrap();
     end_peers(&node, &mut server, &[3, 4, 5]);
     let address = client.address();
@@ -101,7 +101,7 @@ fn an_endpoint_knows_its_end() {
 /// notified it.
 fn server_of_two_lives() -> (TestNode, Endpoint, Endpoint) {
     let node = crate::test::node();
-    let (mut server, _client) = node.pair();
+    let (mut server, _client) = node.pair_without_link();
     end_peers(&node, &mut server, &[4, 3]);
     let mut next = node.vm().bind_additional(Some(3)).unwrap();
     assert_eq!(next.address(), Address(3));

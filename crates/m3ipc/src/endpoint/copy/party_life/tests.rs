@@ -17,7 +17,7 @@ fn bind(node: &TestNode) -> Endpoint {
 /// A requester, and a party that is linked with it.
 fn requester_and_party() -> (TestNode, Endpoint, Endpoint) {
     let node = crate::test::node();
-    let (mut requester, _client) = node.pair();
+    let (mut requester, _client) = node.pair_without_link();
     let party = bind(&node);
     requester.notify(party.address()).expect("a living peer");
     (node, requester, party)
