@@ -49,7 +49,7 @@ pub use faults::Fault;
 pub use ids::{CallId, ConnectionId, DeliveryId, EndpointId, Incarnation, NodeId, VmId};
 pub use machine::{Action, CLAIM_NS, Call, CallRefusal, CopyId, Machine, MoveRefusal, NotAwaited};
 pub use outcome::{AnswerKind, Content, Failure, Outcome};
-pub use owners::{Admission, Backup, EndSign, Owners, OwnersError, SlotRange, generation_before};
+pub use owners::{Admission, Backup, EndSign, Owners, OwnersError, SlotRange};
 pub use packet::{
     CallEnd, CallKind, CopyOrder, Expected, Frame, Hello, Lane, MESSAGE_BODY_MAX_BYTES,
     MalformedPacket, MessageHead, PACKET_MAX_BYTES, PIECED_MAX_BYTES, Packet, RefusalCode,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use backup::Places;
 pub use backup::{Backup, EndSign};
-use m3ipc_abi::{GENERATION_MAX, NodeLimits, Slot};
+use m3ipc_abi::{NodeLimits, Slot};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{EndpointId, Incarnation, NodeId, VmId};
@@ -254,20 +254,6 @@ impl Admission {
     }
 }
 
-/// The generation before the first one of each user slot in the life `boot` of a node.
-///
-/// A life has its own stretch of generations, so an address of an earlier life names no endpoint
-/// of a later one. The stretches come round after about 60,000 lives. `boot` counts the starts of
-/// the node: 0, 1, 2 and so on.
-///
-/// Limit: a slot that is bound more than 1,020 times in one life reaches into the next stretch.
-#[must_use]
-pub fn generation_before(boot: u64) -> i32 {
-    const STRETCH: u64 = 1021;
-    let all = u64::from(GENERATION_MAX.unsigned_abs());
-    i32::try_from((boot % all) * STRETCH % all).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -359,16 +345,5 @@ mod tests {
         assert_eq!(Admission::of(one, false, two), Admission::Successor);
         assert_eq!(Admission::of(two, false, one), Admission::Stale);
         assert_eq!(Admission::of(two, false, two), Admission::Same);
-    }
-
-    #[test]
-    fn lives_have_different_generations() {
-        let mut starts: Vec<i32> = (0..60_000).map(generation_before).collect();
-        starts.sort_unstable();
-        starts.dedup();
-        assert_eq!(starts.len(), 60_000);
-        assert!(starts.iter().all(|start| (0..GENERATION_MAX).contains(start)));
-        let near = (generation_before(3) - generation_before(2)).abs();
-        assert!(near >= 1000, "{near}");
     }
 }
