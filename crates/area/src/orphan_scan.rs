@@ -2,7 +2,9 @@
 //! holds or awaits a block of it.
 //!
 //! An orphaned extent stays orphaned: no member allocates in it, and only a holder hands a block
-//! on. So one scan is enough, by the node daemon over all ledgers or by the members in turn.
+//! on. A hostile member may hide a block from one scan. So the node daemon scans all ledgers twice:
+//! in between, it tells the members that the extents are gone. After a takeover it does not have
+//! the ledgers; then each member scans once and reports.
 
 use crate::claim::{Claim, ClaimState};
 use crate::ownership_trace::{BlockStatus, trace_owner};

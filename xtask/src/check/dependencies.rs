@@ -25,7 +25,7 @@ fn check(manifests: &[Manifest], adr: &str) -> Vec<Finding> {
         .map(|(name, location)| Finding {
             location,
             problem: format!("it depends on `{name}`, which {ADR} does not name"),
-            next: "Add a row \"| `name` | used by | reason | rejected alternatives |\".",
+            next: "Add a row \"| `name` | reason; rejected alternative |\".",
         })
         .collect()
 }

@@ -304,7 +304,8 @@ int m3_watch_all(int on);
  *                daemon yet. This pulse was not taken; the others stay.
  *   EMOLDSTDIED  the receiver has gone
  *   EMOLINVAL    code is out of range
- * Never blocks. The pulses of a sender that dies end with it, as its notifications do.
+ * Never blocks. Pulses arrive although their sender dies or unbinds, as notifications do. Those on
+ * the way to another node may end with their sender.
  *
  *   code = m3_pulse_send(server, 1, (uintptr_t)job);
  */
@@ -523,8 +524,10 @@ int m3_set_wait(int wait);
  * Sets the priority of the caller: its place among the senders that wait for a receiver.
  *
  * A receiver takes the messages of the highest priority first, and messages of one priority in the
- * order of their arrival. After 32 messages that passed others it takes the oldest one. Messages
- * that the caller posted before keep their place.
+ * order of their arrival. An arrival is overdue after 32 deliveries, or after as many as arrivals
+ * waited beside it if these were more. Every second delivery is then the oldest overdue arrival. So
+ * it comes at the latest with receive 32 + 4 n from ANY if n arrivals waited. Messages that the
+ * caller posted before keep their place.
  *
  *   priority  0, as all other endpoints, to M3_PRIORITY_MAX
  *

@@ -220,7 +220,8 @@ pub enum BindError {
     /// The slot is the place of an endpoint of another node.
     #[error(
         "slot {slot} is the place of another node's endpoint, and user {uid} may not take it: \
-         peers trust its address; run the backup as root, or as the user of a node of one user"
+         peers trust its address; run the backup with CAP_IPC_OWNER (root of the machine), or as \
+         the user of a node of one user"
     )]
     Place {
         /// The member's owner.
@@ -231,7 +232,8 @@ pub enum BindError {
     /// An endpoint of another user moves to the slot.
     #[error(
         "the endpoint of slot {slot} moves to this node, and user {uid} may not take its address: \
-         peers trust it; run the program as root, or as the user that it had here before"
+         peers trust it; run the program with CAP_IPC_OWNER (root of the machine), or as the user \
+         that it had here before"
     )]
     Arriving {
         /// The member's owner.

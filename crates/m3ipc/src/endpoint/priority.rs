@@ -26,9 +26,11 @@ impl Endpoint {
     /// wait for a receiver. 0 is that of all other endpoints.
     ///
     /// A receiver takes the messages of the highest priority first, and messages of one priority in
-    /// the order of their arrival. After 32 messages that passed others it takes the oldest one, so
-    /// no sender can keep others out. Notifications come before messages as always. Messages that
-    /// this endpoint posted before keep their place.
+    /// the order of their arrival. No sender can keep others out: an arrival is overdue after 32
+    /// deliveries, or after as many as arrivals waited beside it if these were more. Every second
+    /// delivery is then the oldest overdue arrival. So it comes at the latest with receive
+    /// `32 + 4 n` from ANY if `n` arrivals waited. Notifications come before messages as always.
+    /// Messages that this endpoint posted before keep their place.
     ///
     /// ```
     /// # let node = m3ipc::test::node();

@@ -27,7 +27,8 @@ impl Endpoint {
     /// if their sender ends at once.
     ///
     /// On the way to an endpoint of another node, pulses keep their order, and wait on both nodes,
-    /// up to [`PULSES_MAX`](crate::PULSES_MAX) on each. They end with the connection of the nodes.
+    /// up to [`PULSES_MAX`](crate::PULSES_MAX) on each. They end with the connection of the nodes,
+    /// and may end with their sender.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
