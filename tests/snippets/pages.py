@@ -142,7 +142,7 @@ def names_of_functions():
 
 def glossary():
     """Folders in the glossary that do not exist."""
-    named = set(re.findall(r"\| `([a-z]+/[^`]+)` \|$", text_of("docs/glossary.md"), re.M))
+    named = set(re.findall(FOLDERS_IN_CODE, text_of("docs/glossary.md")))
     return [f"docs/glossary.md: there is no {path}" for path in sorted(named)
             if not (ROOT / path).exists()]
 
