@@ -81,6 +81,8 @@ static void *works(void *which)
     pthread_barrier_wait(&together);
     epoll_wait(all_set, &one, 1, 30000);
     pthread_barrier_wait(&together);
+    /* The event goes out of the set meanwhile. */
+    pthread_barrier_wait(&together);
     while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
         if (epoll_wait(all_set, &one, 1, times[me % 4]) != 1) {
             if (times[me % 4] == 0)
@@ -125,6 +127,7 @@ static void to_one(unsigned how)
     pthread_barrier_wait(&together);
     watch(all_set, EPOLL_CTL_DEL, all_wait, 0, 0);
     close(all_wait);
+    pthread_barrier_wait(&together);
     for (int i = 1; i <= ARRIVALS; i++) {
         time_t last = time(NULL) + 30;
         far_write(1 + i % STREAMS, "arrival");
