@@ -1,5 +1,6 @@
 /* Cases: one report for one arrival, and orderly ends with unread bytes. */
 #include "sets.h"
+#include <sys/eventfd.h>
 #include <time.h>
 
 /* The other side reads the end of this side, which has not read all its bytes: an orderly end. */
@@ -65,7 +66,7 @@ void two_once_room(void)
 
 /* Threads sleep, poll, and wait for a short time in one set: one of them gets an arrival. */
 enum { WORKERS = 4, STREAMS = 3, ARRIVALS = 400 };
-static int all_set, over, busy[STREAMS + 1], reported, doubled_up, arms;
+static int all_set, over, busy[STREAMS + 1], reported, doubled_up, arms, tids[WORKERS];
 static pthread_barrier_t together;
 
 static void *works(void *which)
@@ -75,9 +76,12 @@ static void *works(void *which)
     char word[16];
     long me = (long)which;
     /* When a second thread begins to wait, both may get the arrival of that moment
-         * (docs/sockets.md). So this comes before the first arrival. */
+         * (docs/sockets.md). So all wait before the first arrival, until an event wakes them. */
+    tids[me] = gettid();
     pthread_barrier_wait(&together);
-    epoll_wait(all_set, &one, 1, 500);
+    epoll_wait(all_set, &one, 1, 30000);
+    pthread_barrier_wait(&together);
+    /* The event goes out of the set meanwhile. */
     pthread_barrier_wait(&together);
     while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
         if (epoll_wait(all_set, &one, 1, times[me % 4]) != 1) {
@@ -114,7 +118,15 @@ static void to_one(unsigned how)
     pthread_barrier_init(&together, NULL, WORKERS + 1);
     for (long i = 0; i < WORKERS; i++)
         pthread_create(&all[i], NULL, works, (void *)i);
+    int all_wait = eventfd(0, 0);
+    watch(all_set, EPOLL_CTL_ADD, all_wait, EPOLLIN, 0);
     pthread_barrier_wait(&together);
+    for (int i = 0; i < WORKERS; i++)
+        until_asleep(tids[i]);
+    eventfd_write(all_wait, 1);
+    pthread_barrier_wait(&together);
+    watch(all_set, EPOLL_CTL_DEL, all_wait, 0, 0);
+    close(all_wait);
     pthread_barrier_wait(&together);
     for (int i = 1; i <= ARRIVALS; i++) {
         time_t last = time(NULL) + 30;

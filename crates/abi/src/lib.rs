@@ -11,6 +11,7 @@ mod extent;
 mod limits;
 mod message;
 mod verb;
+mod wait_state;
 
 pub use code::Code;
 pub use endpoint::{ANY, Address, CLOCK, HARDWARE, NONE, SELF, SYSTEM, Slot};
@@ -22,3 +23,4 @@ pub use limits::{
 };
 pub use message::{MESSAGE_BYTES, Message, NOTIFY_MESSAGE, PAYLOAD_BYTES, PULSE_MESSAGE};
 pub use verb::Verb;
+pub use wait_state::WaitState;

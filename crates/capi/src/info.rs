@@ -8,7 +8,7 @@ use crate::node;
 use crate::records::{M3Peer, ProcUsr, name_of, set_of};
 use crate::vm::{PROC_NO_PID, id_of};
 use core::ffi::{CStr, c_int};
-use m3ipc::{Address, Code, EndpointInfo, NONE, Node, VmInfo, WaitInfo};
+use m3ipc::{Address, Code, EndpointInfo, NONE, Node, VmInfo, WaitInfo, WaitState};
 use m3ipc_sys::PerProcess;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -59,10 +59,10 @@ pub(crate) fn dump(vmid: c_int) -> CallResult {
     );
     for endpoint in node.endpoints(vm.id)? {
         let EndpointInfo { slot, address, pid, wait, sent, received, names, .. } = endpoint;
-        let WaitInfo { verb, peer, .. } = wait;
+        let WaitInfo { state, peer, .. } = wait;
         let (peer, names) = (Address(peer), names.join(" "));
         m3ipc_sys::tell!(
-            "{slot:6} {address:10} {pid:8} {verb:15} {peer:9} {sent:8} {received:9} {names}"
+            "{slot:6} {address:10} {pid:8} {state:15} {peer:9} {sent:8} {received:9} {names}"
         );
     }
     Ok(0)
@@ -115,27 +115,27 @@ fn record_of(
         ..empty_record(endpoint.vm, endpoint.slot, nodeid)
     };
     let peer = endpoint.wait.peer;
-    slot.p_rts_flags = match endpoint.wait.verb.as_str() {
-        "running" => 0,
-        "send" => {
+    slot.p_rts_flags = match endpoint.wait.state {
+        WaitState::Running => 0,
+        WaitState::Send => {
             slot.p_sendto = peer;
             SENDING
         }
         // As in Minix, a request that the server has not taken has both bits.
-        "sendrec" => {
+        WaitState::SendRec => {
             (slot.p_sendto, slot.p_getfrom) = (peer, peer);
             SENDING | RECEIVING
         }
-        "sendrec (taken)" | "receive" | "rcvrqst" => {
+        WaitState::Await | WaitState::Receive | WaitState::Rcvrqst => {
             slot.p_getfrom = peer;
             RECEIVING
         }
         // A wait for a bound endpoint is for its end, any other wait for its bind.
-        "wait4" if is_bound(Address(peer)) => {
+        WaitState::Wait if is_bound(Address(peer)) => {
             slot.p_waitunbind = peer;
             WAITUNBIND
         }
-        "wait4" => WAITBIND,
+        WaitState::Wait => WAITBIND,
         _ => NO_MAP,
     };
     slot

@@ -254,8 +254,7 @@ fn receives_from(member: &CallingMember, client: Address, to: Address) -> bool {
         node::find().and_then(|mut node| node.endpoint(vm, to.slot()).map_err(CallFailure::from));
     match state {
         Ok(Some(state)) if state.address == to.0 => {
-            let receives = matches!(state.wait.verb.as_str(), "receive" | "rcvrqst");
-            receives && [ANY.0, client.0].contains(&state.wait.peer)
+            state.wait.state.receives() && [ANY.0, client.0].contains(&state.wait.peer)
         }
         // The relay itself reports any other fault.
         _ => true,

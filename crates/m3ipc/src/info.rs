@@ -2,7 +2,7 @@
 //!
 //! These are the library's own types: a change of the control protocol does not change them.
 
-use m3ipc_abi::Address;
+use m3ipc_abi::{Address, WaitState};
 use m3ipc_wire as wire;
 use std::collections::BTreeMap;
 
@@ -141,8 +141,9 @@ pub struct VmInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WaitInfo {
-    /// The call it is in, or `running`.
-    pub verb: String,
+    /// What it does.
+    #[cfg_attr(feature = "serde", serde(rename = "verb"))]
+    pub state: WaitState,
     /// The number of the partner, or of ANY.
     pub peer: i32,
     /// Time asleep in nanoseconds; 0 while it does not sleep.
@@ -309,7 +310,7 @@ same_fields! {
         creator_pid; life: VmLife::of
     }
     wire::QuotaUse => QuotaUse { name, used, limit }
-    wire::WaitInfo => WaitInfo { verb, peer, for_ns }
+    wire::WaitInfo => WaitInfo { state, peer, for_ns }
     wire::EndpointInfo => EndpointInfo {
         vm, slot, address, pid, tid, uid, gid, names, links, sent, received, slept, copies_direct,
         copies_shared, copies_served, connected, node; wait: WaitInfo::of

@@ -78,7 +78,7 @@ pub use info::{
 };
 pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,
-    NONE, PAYLOAD_BYTES, PULSE_MESSAGE, RECEIVE_LIMIT_BYTES, SELF, SYSTEM, Slot,
+    NONE, PAYLOAD_BYTES, PULSE_MESSAGE, RECEIVE_LIMIT_BYTES, SELF, SYSTEM, Slot, WaitState,
 };
 pub use m3ipc_area::BlockLifetime;
 pub use m3ipc_link::ends::Delivery;

@@ -3,9 +3,9 @@
 //! Rust's standard library calls them where it panics, and where a thread is cancelled within a
 //! hook. They are those of `libgcc_s.so.1`. A library that names it among its needs brings it into
 //! each program, which is a quarter of what `libm3sock.so` costs a program at its start
-//! ([ADR 67](../../../docs/adr/0067-the-unwinder-of-the-preload-library.md)). Here the linker finds
-//! functions of the same names, which are hidden from the program. They load the library and call
-//! its functions. The C library loads it, too, before it cancels a thread.
+//! ([ADR 80](../../../docs/adr/0080-the-library-loads-where-it-was-asked.md)). Here the linker
+//! finds functions of the same names, which are hidden from the program. They load the library and
+//! call its functions. The C library loads it, too, before it cancels a thread.
 //!
 //! # Safety
 //! Each function has the contract of the unwinder's function of its name. Its types are those of

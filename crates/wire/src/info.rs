@@ -1,5 +1,6 @@
 //! Records that several frames carry.
 
+use m3ipc_abi::WaitState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -151,8 +152,8 @@ pub struct VmInfo {
 /// The wait of an endpoint, by its own record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitInfo {
-    /// The call, or `running`.
-    pub verb: String,
+    /// What it does.
+    pub state: WaitState,
     /// The partner's number, or ANY.
     pub peer: i32,
     /// Duration of its sleep so far, in nanoseconds; 0 while it does not sleep.

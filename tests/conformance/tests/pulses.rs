@@ -18,7 +18,7 @@ fn pair(vm: &Vm) -> (Endpoint, Endpoint) {
 /// Waits until the endpoint is in a call, asleep or not.
 fn until_blocked(fixture: &NodeFixture, vm: &Vm, address: Address) {
     let mut node = fixture.node();
-    let running = |found: EndpointInfo| ["running", "absent"].contains(&found.wait.verb.as_str());
+    let running = |found: EndpointInfo| !found.wait.state.waits();
     while node.endpoint(vm.id(), address.slot()).expect("a node").is_none_or(running) {
         std::thread::yield_now();
     }

@@ -99,7 +99,7 @@ impl Target {
 }
 
 #[test]
-fn t9_frames() {
+fn frames_of_any_bytes_harm_nobody() {
     let mut target = Target::new("frames");
     let kept = make::corpus();
     assert!(kept.len() >= 10, "the corpus is there");
@@ -127,7 +127,7 @@ fn t9_frames() {
 }
 
 #[test]
-fn t9_a_planted_leak_is_noticed() {
+fn a_planted_leak_is_noticed() {
     let mut target = Target::new("leak");
     let held = RawMember::greeted(target.node.directory()).unwrap();
     target.clean();
@@ -140,7 +140,7 @@ fn t9_a_planted_leak_is_noticed() {
 }
 
 #[test]
-fn t9_descriptors_are_not_taken() {
+fn descriptors_are_not_taken() {
     let mut target = Target::new("sent");
     for number in 0..200 {
         let raw = RawMember::greeted(target.node.directory()).unwrap();
@@ -155,7 +155,7 @@ fn t9_descriptors_are_not_taken() {
 }
 
 #[test]
-fn t9_parsers_take_any_bytes() {
+fn parsers_take_any_bytes() {
     let mut runner = TestRunner::deterministic();
     let (any, requests) = (make::any_bytes().boxed(), make::mutated().boxed());
     let mut parsed = 0;
@@ -183,7 +183,7 @@ fn first_record() -> Record {
 }
 
 #[test]
-fn t9_a_journal_of_any_bytes_is_no_harm() {
+fn a_journal_of_any_bytes_is_no_harm() {
     let mut runner = TestRunner::deterministic();
     let any = make::any_bytes();
     for number in 0..8 {

@@ -60,7 +60,7 @@ impl Fixture {
 }
 
 #[test]
-fn t8_hostile() {
+fn a_hostile_member_harms_only_its_own_talk() {
     let fixture = Fixture::new("hostile", &["", ""]);
     if fixture.users[0] == 0 {
         println!("SKIP other users: needs root; the attacker has the victim's user");
@@ -104,7 +104,7 @@ fn t8_hostile() {
 }
 
 #[test]
-fn t8_a_planted_fault_is_noticed() {
+fn a_planted_fault_is_noticed() {
     let fixture = Fixture::new("planted", &["lose", "alter", "alter-long"]);
     let (served, asked) = fixture.finish();
     // A message whose sum is wrong is counted as altered, and its number as lost.

@@ -183,7 +183,7 @@ impl Fixture {
 }
 
 #[test]
-fn t11_modes() {
+fn each_mode_keeps_its_promises() {
     if !is_root("T11 modes") {
         return;
     }
@@ -217,7 +217,7 @@ fn t11_modes() {
 }
 
 #[test]
-fn t11_a_stranger_is_refused_everywhere() {
+fn a_stranger_is_refused_everywhere() {
     if !is_root("T11 stranger") {
         return;
     }
@@ -248,7 +248,7 @@ fn t11_a_stranger_is_refused_everywhere() {
 }
 
 #[test]
-fn t11_a_planted_fault_is_noticed() {
+fn a_planted_fault_is_noticed() {
     if !is_root("T11 planted") {
         return;
     }

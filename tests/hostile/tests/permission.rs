@@ -16,7 +16,7 @@ fn links_of(pid: i32) -> Vec<String> {
 }
 
 #[test]
-fn t7_permission() {
+fn only_its_owner_writes_a_page() {
     let root = m3ipc_sys::user_id() == 0;
     let users = if root {
         vec![("same", USERS[0]), ("other", USERS[1]), ("root", 0)]

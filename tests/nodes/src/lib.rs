@@ -287,7 +287,9 @@ impl OneNode {
     pub fn await_call(&self, slot: i32, call: &str) {
         until("the endpoint sleeps in its call", || {
             let listed = self.fixture.node().endpoints(VM).unwrap_or_default();
-            listed.iter().any(|endpoint| endpoint.slot == slot && endpoint.wait.verb == call)
+            listed
+                .iter()
+                .any(|endpoint| endpoint.slot == slot && endpoint.wait.state.name() == call)
         });
     }
 

@@ -113,7 +113,9 @@ fn a_pulse_wakes_a_receiver_and_passes_a_message_that_waits() {
     let mut node = cluster.beta.fixture.node();
     until("the server sleeps", || {
         let found = node.endpoint(VM, SERVER).expect("the node answers");
-        found.is_some_and(|found| found.wait.verb == "receive" && found.wait.for_ns > 0)
+        found.is_some_and(|found| {
+            found.wait.state == m3ipc::WaitState::Receive && found.wait.for_ns > 0
+        })
     });
     send(&mut client, SERVER_ADDRESS, 1);
     let (mut server, found) = receiving.join().expect("no panic");

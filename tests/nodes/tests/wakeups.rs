@@ -27,7 +27,9 @@ fn a_wakeup_ends_the_receive_of_a_remote_endpoint_or_is_remembered() {
     let mut node = cluster.beta.fixture.node();
     until("the server sleeps", || {
         let found = node.endpoint(VM, SERVER).expect("the node answers");
-        found.is_some_and(|found| found.wait.verb == "receive" && found.wait.for_ns > 0)
+        found.is_some_and(|found| {
+            found.wait.state == m3ipc::WaitState::Receive && found.wait.for_ns > 0
+        })
     });
     client.wakeup(SERVER_ADDRESS).expect("it receives from anybody");
     let (mut server, woken) = receiving.join().expect("no panic");

@@ -77,7 +77,6 @@ fn has_received(node: &mut Node, vm: i32, to: Address, notified_ns: u64) -> Resu
         return Ok(true);
     };
     let wait = &target.wait;
-    let waits_for_any =
-        matches!(wait.verb.as_str(), "receive" | "rcvrqst") && Address(wait.peer) == ANY;
+    let waits_for_any = wait.state.receives() && Address(wait.peer) == ANY;
     Ok(waits_for_any && wait.for_ns > 0 && now_ns.saturating_sub(wait.for_ns) > notified_ns)
 }

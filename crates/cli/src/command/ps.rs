@@ -97,7 +97,7 @@ fn row(vm: &VmInfo, endpoint: &EndpointInfo, endpoints: &[EndpointInfo]) -> Vec<
         0 => endpoint.pid.to_string(),
         tid => format!("{}/{tid}", endpoint.pid),
     };
-    let waits = !matches!(endpoint.wait.verb.as_str(), "running" | "absent");
+    let waits = endpoint.wait.state.waits();
     vec![
         vm.name.clone(),
         endpoint.address.to_string(),
@@ -105,7 +105,7 @@ fn row(vm: &VmInfo, endpoint: &EndpointInfo, endpoints: &[EndpointInfo]) -> Vec<
         or_dash(endpoint.names.join(",")),
         pid,
         if is_remote { "-".to_owned() } else { endpoint.uid.to_string() },
-        if is_remote { "remote".to_owned() } else { endpoint.wait.verb.clone() },
+        if is_remote { "remote".to_owned() } else { endpoint.wait.state.to_string() },
         if waits { partner(endpoint.wait.peer, endpoints) } else { "-".to_owned() },
         if endpoint.wait.for_ns > 0 { time(endpoint.wait.for_ns) } else { "-".to_owned() },
         endpoint.sent.to_string(),

@@ -3,6 +3,7 @@
 use super::protocol::{BlockTransfer, ClientCommand, ClientReply, RoundTrips, SERVER};
 use super::session::Session;
 use crate::error::{CliError, Result};
+use m3ipc::WaitState;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -104,7 +105,7 @@ fn observe(session: &mut Session, client: i32) -> Result<Observation> {
     let has_name = |names: &[String]| names.iter().any(|name| name == SERVER);
     let server = endpoints.iter().find(|endpoint| has_name(&endpoint.names));
     let wait = endpoints.iter().find(|endpoint| endpoint.pid == client).map(|client| &client.wait);
-    let in_call = wait.filter(|wait| wait.verb.starts_with("sendrec"));
+    let in_call = wait.filter(|wait| matches!(wait.state, WaitState::SendRec | WaitState::Await));
     Ok(Observation {
         received: server.map_or(0, |server| server.received),
         asleep_ns: in_call.map_or(0, |wait| wait.for_ns),

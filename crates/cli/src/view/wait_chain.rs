@@ -48,8 +48,7 @@ pub fn wait_chains(endpoints: &[EndpointInfo]) -> Vec<String> {
 
 /// Whether the endpoint waits for one partner, not for any.
 fn waits_for_partner(endpoint: &EndpointInfo) -> bool {
-    let waits = !matches!(endpoint.wait.verb.as_str(), "running" | "absent");
-    waits && !m3ipc::Address(endpoint.wait.peer).is_reserved()
+    endpoint.wait.state.waits() && !m3ipc::Address(endpoint.wait.peer).is_reserved()
 }
 
 /// The slot, which is unique within a VM, and the name.
@@ -65,9 +64,9 @@ fn name(endpoints: &[EndpointInfo], address: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use m3ipc::WaitInfo;
+    use m3ipc::{WaitInfo, WaitState};
 
-    fn endpoint(address: i32, verb: &str, peer: i32) -> EndpointInfo {
+    fn endpoint(address: i32, state: WaitState, peer: i32) -> EndpointInfo {
         EndpointInfo {
             vm: 0,
             slot: address,
@@ -77,7 +76,7 @@ mod tests {
             uid: 0,
             gid: 0,
             names: Vec::new(),
-            wait: WaitInfo { verb: verb.to_owned(), peer, for_ns: 1 },
+            wait: WaitInfo { state, peer, for_ns: 1 },
             links: 0,
             sent: 0,
             received: 0,
@@ -93,22 +92,29 @@ mod tests {
     #[test]
     fn a_chain_is_drawn_once_from_its_start() {
         let endpoints = [
-            endpoint(3, "receive", m3ipc::ANY.0),
-            endpoint(1, "sendrec", 2),
-            endpoint(2, "sendrec (taken)", 3),
-            endpoint(4, "running", 1),
+            endpoint(3, WaitState::Receive, m3ipc::ANY.0),
+            endpoint(1, WaitState::SendRec, 2),
+            endpoint(2, WaitState::Await, 3),
+            endpoint(4, WaitState::Running, 1),
         ];
         assert_eq!(wait_chains(&endpoints), ["1 -> 2 -> 3"]);
     }
 
     #[test]
     fn a_cycle_is_marked() {
-        let endpoints = [endpoint(1, "send", 2), endpoint(2, "send", 3), endpoint(3, "send", 1)];
+        let endpoints = [
+            endpoint(1, WaitState::Send, 2),
+            endpoint(2, WaitState::Send, 3),
+            endpoint(3, WaitState::Send, 1),
+        ];
         assert_eq!(wait_chains(&endpoints), ["1 -> 2 -> 3 -> 1  (a cycle)"]);
     }
 
     #[test]
     fn a_single_wait_is_not_a_chain() {
-        assert!(wait_chains(&[endpoint(1, "sendrec", 2), endpoint(2, "running", 0)]).is_empty());
+        assert!(
+            wait_chains(&[endpoint(1, WaitState::SendRec, 2), endpoint(2, WaitState::Running, 0)])
+                .is_empty()
+        );
     }
 }

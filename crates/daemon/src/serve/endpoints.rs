@@ -3,6 +3,7 @@
 use crate::server::Server;
 use crate::tables::{Credentials, Endpoint, MemberId};
 use crate::token::Token;
+use m3ipc_abi::WaitState;
 use m3ipc_link::{Counter, WaitCall};
 use m3ipc_wire::{EndpointInfo, NODE_NAME_MAX_BYTES, Reply, WaitInfo};
 
@@ -37,14 +38,14 @@ impl Server {
         let count = |counter| page.map_or(0, |page| page.counter(counter));
         let wait = match page.map(|page| page.blocked()) {
             Some(blocked) => WaitInfo {
-                verb: verb_name(blocked.call).to_owned(),
+                state: state_of(blocked.call),
                 peer: blocked.peer.0,
                 for_ns: match blocked.since_ns {
                     0 => 0,
                     since_ns => now_ns.saturating_sub(since_ns),
                 },
             },
-            None => WaitInfo { verb: "absent".to_owned(), peer: 0, for_ns: 0 },
+            None => WaitInfo { state: WaitState::Absent, peer: 0, for_ns: 0 },
         };
         EndpointInfo {
             vm,
@@ -69,14 +70,14 @@ impl Server {
     }
 }
 
-fn verb_name(verb: WaitCall) -> &'static str {
-    match verb {
-        WaitCall::None => "running",
-        WaitCall::Send => "send",
-        WaitCall::Receive => "receive",
-        WaitCall::SendRec => "sendrec",
-        WaitCall::Await => "sendrec (taken)",
-        WaitCall::Rcvrqst => "rcvrqst",
-        WaitCall::Wait => "wait4",
+fn state_of(call: WaitCall) -> WaitState {
+    match call {
+        WaitCall::None => WaitState::Running,
+        WaitCall::Send => WaitState::Send,
+        WaitCall::Receive => WaitState::Receive,
+        WaitCall::SendRec => WaitState::SendRec,
+        WaitCall::Await => WaitState::Await,
+        WaitCall::Rcvrqst => WaitState::Rcvrqst,
+        WaitCall::Wait => WaitState::Wait,
     }
 }

@@ -95,7 +95,7 @@ fn explore(rules: Rules, kills: usize, kill_other: bool, count: usize) {
 }
 
 #[test]
-fn t4_all_schedules_end_well() {
+fn all_schedules_end_well() {
     let cases = [(0, false), (0, true), (1, false), (2, false), (2, true)];
     for (kills, kill_other) in cases {
         explore(Rules::Real, kills, kill_other, schedules());
@@ -110,7 +110,7 @@ fn is_detected(rules: Rules, kills: usize, kill_other: bool) -> bool {
 }
 
 #[test]
-fn t4_planted_faults_are_detected() {
+fn planted_faults_are_detected() {
     let faults = [
         (Rules::RequesterFirst, 1, false),
         (Rules::RecallForBoth, 1, false),

@@ -110,7 +110,7 @@ impl Node {
     /// # let vm = test.vm().id();
     /// let server = node.vm(vm)?.bind(1)?;
     /// let endpoints = node.endpoints(vm)?;
-    /// assert_eq!((endpoints[0].slot, endpoints[0].wait.verb.as_str()), (1, "running"));
+    /// assert_eq!((endpoints[0].slot, endpoints[0].wait.state), (1, m3ipc::WaitState::Running));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///

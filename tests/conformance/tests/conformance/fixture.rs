@@ -69,7 +69,7 @@ impl Fixture {
     pub fn until_blocked(&mut self, slot: Slot, verb: &str) {
         loop {
             let found = self.node.endpoint(self.vm.id(), slot).unwrap();
-            if found.is_some_and(|found| found.wait.verb == verb && found.wait.for_ns > 0) {
+            if found.is_some_and(|found| found.wait.state.name() == verb && found.wait.for_ns > 0) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

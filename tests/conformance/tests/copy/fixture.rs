@@ -68,7 +68,7 @@ impl Fixture {
         let mut node = self.node_fixture.node();
         loop {
             let found = node.endpoint(self.vm.id(), slot).unwrap();
-            if found.is_some_and(|found| found.wait.verb == verb && found.wait.for_ns > 0) {
+            if found.is_some_and(|found| found.wait.state.name() == verb && found.wait.for_ns > 0) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

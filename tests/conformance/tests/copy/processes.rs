@@ -102,7 +102,7 @@ impl Process {
             let all = node.endpoints(vm).unwrap();
             let found =
                 all.iter().find(|one| one.address.to_string() == self.place.address).unwrap();
-            if found.wait.verb == "receive" && found.wait.for_ns > 0 {
+            if found.wait.state == m3ipc::WaitState::Receive && found.wait.for_ns > 0 {
                 return;
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -81,7 +81,7 @@ impl OracleFixture {
             let (peer, ms) = (Address(wait.peer), wait.for_ns / 1_000_000);
             format!(
                 "  {address:?}: {} {peer:?} since {ms} ms, connected {}\n",
-                wait.verb, found.connected
+                wait.state, found.connected
             )
         };
         endpoints.iter().map(line).collect()

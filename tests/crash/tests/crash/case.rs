@@ -114,9 +114,7 @@ impl<'a> Case<'a> {
     pub fn until_waiting(&self, pid: i32) {
         self.fixture.until("the peer waits", || {
             let endpoints = self.fixture.endpoints(self.vm.id());
-            endpoints.iter().any(|endpoint| {
-                endpoint.pid == pid && !["running", "absent"].contains(&endpoint.wait.verb.as_str())
-            })
+            endpoints.iter().any(|endpoint| endpoint.pid == pid && endpoint.wait.state.waits())
         });
     }
 

@@ -6,7 +6,7 @@ use m3ipc_test_fixture::MemberProcess;
 use std::time::Duration;
 
 #[test]
-fn t14_a_daemon_without_descriptors_refuses_and_goes_on() {
+fn a_daemon_without_descriptors_refuses_and_goes_on() {
     let node = node("nofile-daemon");
     let pair = Pair::new(node.path());
     let lowered = Lowered::descriptors(node.daemon_pid(), 16);
@@ -36,7 +36,7 @@ fn t14_a_daemon_without_descriptors_refuses_and_goes_on() {
 }
 
 #[test]
-fn t14_a_caller_without_descriptors_gets_a_code() {
+fn a_caller_without_descriptors_gets_a_code() {
     let node = node("nofile-caller");
     let pair = Pair::new(node.path());
     let mut caller = MemberProcess::start(0, "caller", &[node.path(), VM]);
@@ -61,7 +61,7 @@ fn t14_a_caller_without_descriptors_gets_a_code() {
 }
 
 #[test]
-fn t14_a_server_without_descriptors_serves_whom_it_knows() {
+fn a_server_without_descriptors_serves_whom_it_knows() {
     let node = node("nofile-server");
     let pair = Pair::new(node.path());
     let lowered = Lowered::descriptors(pair.server_pid(), 0);
@@ -78,7 +78,7 @@ fn t14_a_server_without_descriptors_serves_whom_it_knows() {
 }
 
 #[test]
-fn t14_a_vm_ends_when_its_daemon_has_descriptors_again() {
+fn a_vm_ends_when_its_daemon_has_descriptors_again() {
     let node = node("nofile-end");
     let mut member = MemberProcess::start(0, "caller", &[node.path(), VM]);
     assert!(member.line().starts_with("at "));
@@ -97,7 +97,7 @@ fn t14_a_vm_ends_when_its_daemon_has_descriptors_again() {
 }
 
 #[test]
-fn t14_a_new_endpoint_outlives_a_daemon_without_descriptors() {
+fn a_new_endpoint_outlives_a_daemon_without_descriptors() {
     let node = node("nofile-new");
     let pair = Pair::new(node.path());
     for round in 0..20 {

@@ -83,7 +83,7 @@ impl Drop for Small {
 }
 
 #[test]
-fn t14_a_full_directory_refuses_what_a_successor_would_not_know() {
+fn a_full_directory_refuses_what_a_successor_would_not_know() {
     if !is_root("T14 full directory") {
         return;
     }
@@ -129,7 +129,7 @@ fn t14_a_full_directory_refuses_what_a_successor_would_not_know() {
 }
 
 #[test]
-fn t14_a_full_directory_refuses_extents_that_a_successor_would_give_again() {
+fn a_full_directory_refuses_extents_that_a_successor_would_give_again() {
     if !is_root("T14 extents in a full directory") {
         return;
     }
@@ -195,7 +195,7 @@ fn known(node: &mut Node) -> Vec<(i32, String, Vec<i32>)> {
 }
 
 #[test]
-fn t14_a_successor_begins_in_a_full_directory() {
+fn a_successor_begins_in_a_full_directory() {
     if !is_root("T14 successor in a full directory") {
         return;
     }
@@ -224,7 +224,7 @@ fn t14_a_successor_begins_in_a_full_directory() {
 }
 
 #[test]
-fn t14_a_daemon_says_why_it_cannot_begin_in_a_full_directory() {
+fn a_daemon_says_why_it_cannot_begin_in_a_full_directory() {
     if !is_root("T14 full at start") {
         return;
     }

@@ -13,7 +13,7 @@ fn no_more_memory(pid: i32) -> Lowered {
 }
 
 #[test]
-fn t14_a_caller_without_memory_gets_a_code() {
+fn a_caller_without_memory_gets_a_code() {
     let node = node("memory-caller");
     let pair = Pair::new(node.path());
     let mut caller = MemberProcess::start(0, "caller", &[node.path(), VM]);
@@ -29,7 +29,7 @@ fn t14_a_caller_without_memory_gets_a_code() {
 }
 
 #[test]
-fn t14_a_server_without_memory_serves_whom_it_knows() {
+fn a_server_without_memory_serves_whom_it_knows() {
     let node = node("memory-server");
     let pair = Pair::new(node.path());
     let lowered = no_more_memory(pair.server_pid());

@@ -91,7 +91,7 @@ fn ask_for_everything(directory: &Path, server: Address, other: &mut m3ipc::Endp
 }
 
 #[test]
-fn t14_each_refused_system_call_is_reported_and_recovers() {
+fn each_refused_system_call_is_reported_and_recovers() {
     if !is_root("T14 refused calls") {
         return;
     }

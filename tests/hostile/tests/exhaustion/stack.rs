@@ -55,7 +55,7 @@ fn bind_additional(directory: &Path, vm: i32, nonce: u64) -> (RawMember, i32) {
 }
 
 #[test]
-fn t14_a_chain_of_dead_endpoints_needs_no_stack() {
+fn a_chain_of_dead_endpoints_needs_no_stack() {
     watchdog(120);
     let mut short = Short::new();
     let mut node = Node::find(&short.directory).expect("the daemon");

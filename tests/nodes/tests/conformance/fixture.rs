@@ -148,7 +148,7 @@ impl Fixture {
         let mut node = self.node_fixture.owner(slot).fixture.node();
         until(&format!("slot {slot} is blocked in {verb}"), || {
             let found = node.endpoint(self.vm.id(), slot).unwrap();
-            found.is_some_and(|found| found.wait.verb == verb && found.wait.for_ns > 0)
+            found.is_some_and(|found| found.wait.state.name() == verb && found.wait.for_ns > 0)
         });
         self.node_fixture.settle();
     }
