@@ -175,7 +175,12 @@ mod tests {
             let mut command = std::process::Command::new(program);
             command.args(words).env_clear().envs(variables.iter().copied()).process_group(0);
             command.stdout(std::process::Stdio::null());
-            command.spawn().unwrap().id().cast_signed()
+            let child = command.spawn().unwrap().id().cast_signed();
+            // The start returns when execve(2) lets go of the memory of this process, and a moment
+            // later the child has its own.
+            let own = std::env::current_exe().unwrap();
+            while std::fs::read_link(format!("/proc/{child}/exe")).unwrap() == own {}
+            child
         };
         // It executes itself for ever.
         let line = "exec /bin/sh -c \"$0\" \"$0\"";

@@ -1,12 +1,8 @@
 //! Areas and blocks in a child by fork: its parent's give errors, and its own work.
 
 use m3ipc::{AreaConfig, AreaError, BlockLifetime, Endpoint, Vm};
-use m3ipc_test_fixture::{NodeFixture, in_child, watchdog};
+use m3ipc_test_fixture::{NodeFixture, area_turn, in_child, watchdog};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-/// The first areas of two nodes have one address, so one test at a time maps areas here.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn makes_a_block(endpoint: &mut Endpoint) -> bool {
     let area = endpoint.create_area(&AreaConfig::vm(1 << 20));
@@ -21,7 +17,7 @@ fn binds_and_makes_a_block(vm: &Vm) -> bool {
 #[test]
 fn a_child_by_fork_gets_errors_of_inherited_areas() {
     watchdog(300);
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = area_turn();
     let fixture = NodeFixture::new("areas-fork");
     let vm = fixture.vm("areas");
     let mut own = vm.bind(1).expect("a slot");
@@ -47,7 +43,7 @@ fn a_child_by_fork_gets_errors_of_inherited_areas() {
 #[test]
 fn children_make_areas_beside_threads_that_make_areas() {
     watchdog(300);
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = area_turn();
     let fixture = NodeFixture::new("areas-forks");
     let vm = fixture.vm("areas");
     let _own = vm.bind(1).expect("a slot");

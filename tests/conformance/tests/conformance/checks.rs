@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use crate::rows;
-use m3ipc::{ANY, Address, Code, Message, NONE, SELF};
+use m3ipc::{ANY, Address, Code, Message, NONE, SELF, Timeout};
 
 /// The codes of all verbs that name a partner.
 fn codes(fixture: &mut Fixture, peer: Address) -> [Code; 5] {
@@ -77,8 +77,9 @@ rows! {
             (first, peer.is_bound())
         });
         let address = Address(fixture.node.endpoint(fixture.vm.id(), 30).unwrap().unwrap().address);
-        let limit = crate::fixture::SHORT;
-        let _ = fixture.node.unbind_timeout(fixture.vm.id(), address, limit);
+        let _ = fixture.node.unbind_timeout(fixture.vm.id(), address, Timeout::NoWait);
+        // The daemon serves a connection in order: this answer says that it has told the peer.
+        fixture.node.endpoint(fixture.vm.id(), 30).unwrap();
         go.send(()).unwrap();
         assert_eq!(peer.join().unwrap(), (Code::NotBind, false));
     }

@@ -3,7 +3,7 @@
 use m3ipc::runtime::SYSTEM_DIRECTORY;
 use m3ipc::{Node, VmConfig};
 use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root, pattern, program, signals, sum};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub const BYTES: u64 = 5 << 20;
 /// The code of a copy beyond its limit, and how often a copy is made at most.
@@ -179,11 +179,9 @@ fn a_failed_peer_ends_the_copy_with_its_code() {
         peer.receive_from(&requester, &mut node);
         assert_eq!(requester.copy(&peer.place, BYTES), (-71, BYTES / 2), "half of it is gone");
         signals::stop(peer.pid);
-        let began = Instant::now();
         let stopped = requester.copy_once(&peer.place, 1 << 20);
         let expected = if granted { (TIMED_OUT, 0) } else { (0, 1 << 20) };
         assert_eq!(stopped, expected, "the peer is stopped");
-        assert!(began.elapsed() < Duration::from_secs(60));
         signals::resume(peer.pid);
         while requester.copy(&peer.place, 1 << 20) != (0, 1 << 20) {}
         let place = peer.place.clone();
@@ -210,9 +208,7 @@ fn memory_that_never_answers_is_an_error() {
         return;
     }
     peer.receive_from(&requester, &mut node);
-    let began = Instant::now();
     assert_eq!(requester.copy_once(&peer.place, 4096), (TIMED_OUT, 0));
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 /// A requester of the same user whose own memory is never filled sleeps in the kernel. It holds the
@@ -287,9 +283,7 @@ fn a_requester_of_another_user_that_stops_holds_no_peer_for_long() {
     peer.receive_from(&third, &mut node);
     stranger.role.tell(&format!("copy {} {} 4096", peer.place.address, peer.place.at));
     signals::until_stopped(stranger.pid);
-    let began = Instant::now();
     assert_eq!(third.release(&mut peer), "0");
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     signals::resume(stranger.pid);
     assert_eq!(stranger.role.line(), "-324 0");
     // It may try again.

@@ -96,21 +96,26 @@ fn stranger(node: &mut Node, vm: i32) -> MemberId {
 
 #[test]
 fn another_user_gets_a_quarter_of_an_area_that_is_for_all() {
-    let (mut node, one, two, _) = members();
-    let other = stranger(&mut node, one.vm);
-    let id = node.create_area(one, params(AreaAudience::Vm), 1024).unwrap();
-    node.area_index(two, id, 7).unwrap();
-    node.area_index(other, id, 8).unwrap();
-    let taken = node.give_extent(other, id, 4096, 1 << 20, false).unwrap();
-    assert_eq!(taken.bytes, 4096, "not what it would like, but what it needs");
-    node.give_extent(other, id, 248 << 10, 248 << 10, false).unwrap();
-    let refused = node.give_extent(other, id, 8192, 8192, false).unwrap_err();
-    assert_eq!(refused, AreaError::Quota { uid: 8, name: "area room" });
-    node = Node::replay(&node.snapshot(), Quota::default()).unwrap();
-    assert!(node.give_extent(other, id, 8192, 8192, false).is_err());
-    node.give_extent(two, id, 1 << 19, 1 << 19, false).unwrap();
-    node.free_extents(one.vm, id, vec![taken.offset]);
-    node.give_extent(other, id, 4096, 4096, false).unwrap();
+    for page in [4096, 16_384] {
+        let (mut node, one, two, _) = members();
+        node.page_bytes = page;
+        let other = stranger(&mut node, one.vm);
+        let id = node.create_area(one, params(AreaAudience::Vm), 1024).unwrap();
+        node.area_index(two, id, 7).unwrap();
+        node.area_index(other, id, 8).unwrap();
+        let taken = node.give_extent(other, id, page, 1 << 20, false).unwrap();
+        assert_eq!(taken.bytes, page, "not what it would like, but what it needs");
+        let most = (256 << 10) - 2 * page;
+        node.give_extent(other, id, most, most, false).unwrap();
+        let refused = node.give_extent(other, id, 2 * page, 2 * page, false).unwrap_err();
+        assert_eq!(refused, AreaError::Quota { uid: 8, name: "area room" });
+        node = Node::replay(&node.snapshot(), Quota::default()).unwrap();
+        node.page_bytes = page;
+        assert!(node.give_extent(other, id, 2 * page, 2 * page, false).is_err());
+        node.give_extent(two, id, 1 << 19, 1 << 19, false).unwrap();
+        node.free_extents(one.vm, id, vec![taken.offset]);
+        node.give_extent(other, id, page, page, false).unwrap();
+    }
 }
 
 #[test]
@@ -150,9 +155,11 @@ fn an_owner_that_writes_alone_allocates_alone() {
 #[test]
 fn a_request_that_changes_nothing_has_no_record_and_no_record_repeats_the_extents() {
     let (mut node, one, two, _) = members();
-    let id = node.create_area(one, params(AreaAudience::Vm), 16_384).unwrap();
+    let page = node.page_bytes;
+    let full = AreaParams { limit_bytes: 256 * page, ..params(AreaAudience::Vm) };
+    let id = node.create_area(one, full, 16_384).unwrap();
     for _ in 0..256 {
-        node.give_extent(one, id, 4096, 4096, false).unwrap();
+        node.give_extent(one, id, page, page, false).unwrap();
     }
     let mut journal = node.drain_records();
     let change = |node: &mut Node| {
