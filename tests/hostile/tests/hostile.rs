@@ -42,8 +42,8 @@ impl Fixture {
         Self { node, server, address, clients, users }
     }
 
-    /// Each client is served again and again. A server that waits for the attacker would serve none,
-    /// and the watchdog would end the test.
+    /// Each client is served again and again. A server that waits for the attacker would serve
+    /// none, and the watchdog would end the test.
     fn go_on(&mut self) {
         for _ in 0..CALLS_BESIDE_STOPPED {
             for client in &mut self.clients {
