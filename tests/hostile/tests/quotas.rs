@@ -8,6 +8,9 @@ use m3ipc_daemon::quota::TABLE;
 use m3ipc_hostile::hostile_process;
 use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root};
 
+/// The descriptors of the daemon. A user can fill its part of these, and not that of half a million.
+const DESCRIPTORS: &str = "--nofile=20000:20000";
+
 /// A node of root with two members that exchange messages.
 struct Fixture {
     node: UserNode,
@@ -29,7 +32,8 @@ impl Fixture {
         if !is_root(name) {
             return None;
         }
-        let node = UserNode::start(&format!("greedy-{name}"), 0, true);
+        let starter = ["prlimit", DESCRIPTORS];
+        let node = UserNode::start_by(&starter, &format!("greedy-{name}"), 0, true, &[]);
         let config = VmConfig::new("greedy").mode(0o755).domain("front", 3);
         let config = config.domain("back", 4).domain_user("back", USERS[3]);
         node.node().vm_init(&config).expect("a VM");
