@@ -8,7 +8,8 @@ use m3ipc_daemon::quota::TABLE;
 use m3ipc_hostile::hostile_process;
 use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root};
 
-/// The descriptors of the daemon. A user can fill its part of these, and not that of half a million.
+/// The descriptors of the daemon. A user can fill its part of these, and not that of half a
+/// million.
 const DESCRIPTORS: &str = "--nofile=20000:20000";
 
 /// A node of root with two members that exchange messages.
