@@ -4,6 +4,8 @@
 //! proc_loadavg(5): running tasks in the fourth field; sched_getaffinity(2); cgroups(7); the CPUs
 //! of the system in /sys/devices/system/cpu/online; cpu.max of version 2 and cpu.cfs_quota_us of
 //! version 1 in the kernel's documentation of cgroups
+//!
+//! Nothing here is inlined: the room for a file must be no part of the stack of a waiting thread.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::thread::sched_getaffinity;
@@ -17,6 +19,7 @@ const PATH: usize = 512;
 
 /// The system's count of running tasks; `None` where it does not tell.
 #[must_use]
+#[inline(never)]
 pub fn running_tasks() -> Option<u32> {
     running_in(read("/proc/loadavg", &mut [0; SMALL])?)
 }
@@ -29,6 +32,7 @@ pub fn usable_cpus() -> Option<u32> {
 
 /// The CPUs of the system that run; `None` where it does not tell.
 #[must_use]
+#[inline(never)]
 pub fn online_cpus() -> Option<u32> {
     cpus_in(read("/sys/devices/system/cpu/online", &mut [0; SMALL])?)
 }
@@ -36,6 +40,7 @@ pub fn online_cpus() -> Option<u32> {
 /// Whether the group of this process, or one above it, has a limit of CPU time. `false` where the
 /// system does not tell.
 #[must_use]
+#[inline(never)]
 pub fn has_cpu_quota() -> bool {
     let mut room = [0; GROUPS];
     let groups = read("/proc/self/cgroup", &mut room).unwrap_or("");
