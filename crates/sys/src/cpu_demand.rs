@@ -27,6 +27,9 @@ pub fn running_tasks() -> Option<u32> {
 /// The CPUs that this thread may use; `None` where the system does not tell.
 #[must_use]
 pub fn usable_cpus() -> Option<u32> {
+    if cfg!(miri) {
+        return None;
+    }
     sched_getaffinity(None).ok().map(|set| set.count())
 }
 
