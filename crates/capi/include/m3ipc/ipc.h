@@ -524,10 +524,8 @@ int m3_set_wait(int wait);
  * Sets the priority of the caller: its place among the senders that wait for a receiver.
  *
  * A receiver takes the messages of the highest priority first, and messages of one priority in the
- * order of their arrival. An arrival is overdue after 32 deliveries, or after as many as arrivals
- * waited beside it if these were more. Every second delivery is then the oldest overdue arrival. So
- * it comes at the latest with receive 32 + 4 n from ANY if n arrivals waited. Messages that the
- * caller posted before keep their place.
+ * order of their arrival. A message beside n others comes at the latest with receive 32 + 4 n from
+ * ANY. Messages that the caller posted before keep their place.
  *
  *   priority  0, as all other endpoints, to M3_PRIORITY_MAX
  *

@@ -67,26 +67,22 @@ impl Leaving {
     }
 
     /// Tries in a thread until a daemon has answered. Later tries than the first start no daemon:
-    /// who needs one does. Without a thread, the daemon learns of the end of this process.
+    /// who needs one does. Without a thread, and behind its last try, a bind of this process tries,
+    /// or the daemon learns of the end of this process.
     pub(super) fn leave_late(self, first: IfAbsent) {
-        let own = Arc::new(self);
-        all().push(Arc::clone(&own));
-        let leaving = Arc::clone(&own);
+        let leaving = Arc::new(self);
+        all().push(Arc::clone(&leaving));
         let go_on = move || {
             let mut if_absent = first;
             for pause in PAUSES {
                 if leaving.leave(if_absent) {
-                    break;
+                    return forget(&leaving);
                 }
                 if_absent = IfAbsent::Fail;
                 std::thread::sleep(Duration::from_millis(pause));
             }
-            forget(&leaving);
         };
-        let started = std::thread::Builder::new().name("m3ipc-unbind".to_owned()).spawn(go_on);
-        if started.is_err() {
-            forget(&own);
-        }
+        let _ = std::thread::Builder::new().name("m3ipc-unbind".to_owned()).spawn(go_on);
     }
 
     /// Unbinds the endpoint at the daemon of now, or at the next one that lives. The endpoint may
