@@ -386,7 +386,9 @@ impl SpinWait {
         let now_ns = monotonic_ns();
         if self.began_ns == 0 {
             self.began_ns = now_ns;
-            DEMAND.sample::<Direct>(now_ns);
+            if self.strategy == WaitStrategy::Adaptive {
+                DEMAND.sample::<Direct>(now_ns);
+            }
         }
         self.polls = self.polls.wrapping_add(1);
         let waited_ns = now_ns.saturating_sub(self.began_ns);

@@ -50,6 +50,7 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 13 | [`Request::Move`], [`SlotPlace::Moved`], [`DaemonEvent::Moved`] |
 /// | 14 | additional endpoints in [`AwaitedEvent::Place`] |
 /// | 15 | [`Request::NameReserve`], the key of [`Request::NameAttach`], `low` of a new area |
+/// | 16 | what an endpoint does is a [`WaitState`](m3ipc_abi::WaitState) in [`WaitInfo`] |
 pub const VERSION: u32 = 16;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
