@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 const TITLE: &[u8; 14] = b"m3ipc journal ";
 /// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
 /// it.
-const VERSION: u16 = 6;
+const VERSION: u16 = 7;
 /// The numbers of the namespaces, behind the version.
 const NAMESPACES_BYTES: usize = 24;
 /// The extension of a damaged journal that is kept.
@@ -405,7 +405,7 @@ mod tests {
             records.iter().map(|record| checksum(&m3ipc_wire::encode(record))).collect();
         assert_eq!(
             (VERSION, sums),
-            (6, vec![586_171_025, 4_090_184_026, 1_601_933_253, 997_791_874]),
+            (7, vec![586_171_025, 2_543_892_678, 4_090_184_026, 1_601_933_253, 997_791_874]),
             "increment VERSION where a record changes"
         );
     }

@@ -22,8 +22,8 @@ use m3ipc_abi::Code;
 use m3ipc_link::LinkSide;
 use m3ipc_sys::{Errno, ParentOnlyFd};
 use m3ipc_wire::{
-    AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, REPLY_MAX_BYTES, Reply, Request,
-    VERSION,
+    AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, PeerInfo, REPLY_MAX_BYTES, Reply,
+    Request, VERSION,
 };
 use open_requests::OpenRequests;
 use std::collections::VecDeque;
@@ -539,6 +539,12 @@ impl Control {
         self.events.push_back(event);
     }
 
+    /// Queues an event again, as the next one.
+    pub(crate) fn put_back(&mut self, event: EventFrame) {
+        self.activity += 1;
+        self.events.push_front(event);
+    }
+
     /// Takes over the unread events of the connection to the former daemon. They come first.
     pub(crate) fn inherit(&mut self, former: &mut Self) {
         self.activity += former.activity + 1;
@@ -547,9 +553,9 @@ impl Control {
     }
 
     /// Peers whose links are queued as events.
-    pub(crate) fn unread_contacts(&self) -> impl Iterator<Item = i32> + '_ {
+    pub(crate) fn unread_contacts(&self) -> impl Iterator<Item = &PeerInfo> + '_ {
         self.events.iter().filter_map(|(event, ..)| match event {
-            DaemonEvent::Contact(peer) => Some(peer.address),
+            DaemonEvent::Contact(peer) => Some(peer),
             _ => None,
         })
     }

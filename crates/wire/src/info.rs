@@ -208,6 +208,8 @@ pub struct PeerInfo {
     pub address: i32,
     /// Its process.
     pub pid: i32,
+    /// The number of its bind: a later endpoint of the address has another.
+    pub life: u64,
     /// Its user.
     pub uid: u32,
     /// Its group.
@@ -227,6 +229,17 @@ impl PeerInfo {
     pub const MAY_NOTIFY: u32 = 1;
     /// The bit, among the messages to a peer, of a peer that is a proxy: it may hold messages.
     pub const MAY_HOLD: u32 = 1 << 16;
+}
+
+/// The peer of a link that a member has since an earlier daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecalledPeer {
+    /// Its address.
+    pub address: i32,
+    /// [`PeerInfo::life`] of the link.
+    pub life: u64,
+    /// Whether it was the stand-in of an endpoint of another node.
+    pub was_stand_in: bool,
 }
 
 /// The privileges of an endpoint, as the contract names them.

@@ -19,8 +19,8 @@ pub use area::{AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaReq
 pub use codec::{Malformed, decode, decode_first, encode};
 pub use event::DaemonEvent;
 pub use info::{
-    DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, QuotaUse, UserUse,
-    VM_DOMAINS_MAX, VmInfo, VmLife, VmParams, WaitInfo,
+    DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, QuotaUse, RecalledPeer,
+    UserUse, VM_DOMAINS_MAX, VmInfo, VmLife, VmParams, WaitInfo,
 };
 pub use nodes::{
     BACKED_SLOTS_MAX, BackedSlot, FOREIGN_RANGES_MAX, ForeignRange, NODE_NAME_MAX_BYTES,
@@ -51,7 +51,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 14 | additional endpoints in [`AwaitedEvent::Place`] |
 /// | 15 | [`Request::NameReserve`], the key of [`Request::NameAttach`], `low` of a new area |
 /// | 16 | what an endpoint does is a [`WaitState`](m3ipc_abi::WaitState) in [`WaitInfo`] |
-pub const VERSION: u32 = 16;
+/// | 17 | [`PeerInfo::life`], [`RecalledPeer`] |
+pub const VERSION: u32 = 17;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

@@ -1,7 +1,7 @@
 //! The requests of members.
 
 use crate::area::AreaRequest;
-use crate::info::{NodeParams, Privileges, VmParams};
+use crate::info::{NodeParams, Privileges, RecalledPeer, VmParams};
 use crate::nodes::{BackedSlot, NodesRequest};
 use crate::sock::SockRequest;
 use crate::trace::TraceRequest;
@@ -174,9 +174,9 @@ pub enum Request {
         /// The first slot.
         from: i32,
     },
-    /// After `Reattach`: the peers of this endpoint's links. An event for each peer that has died
+    /// After `Reattach`: the peers of this endpoint's links. An event for each peer that has ended
     /// precedes the reply. Reply: `Done`.
-    Recall(Vec<i32>),
+    Recall(Vec<RecalledPeer>),
     /// Opens this endpoint's doorbell. Reply: `Done`, with the doorbell receiver.
     OpenDoorbell,
     /// A sender for the doorbell of this endpoint. Reply: `Done`, with the doorbell sender.

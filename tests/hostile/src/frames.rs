@@ -2,7 +2,7 @@
 
 use crate::round::Round;
 use m3ipc_test_fixture::raw::RawMember;
-use m3ipc_wire::{AwaitedEvent, BindKind, Request};
+use m3ipc_wire::{AwaitedEvent, BindKind, RecalledPeer, Request};
 
 /// Binds, makes a link and unbinds, as fast as the daemon serves it.
 pub fn contact_flood(round: &mut Round<'_>) {
@@ -18,13 +18,14 @@ pub fn contact_flood(round: &mut Round<'_>) {
 /// Frames out of order, twice, and in the names of others.
 pub fn replays(round: &mut Round<'_>) {
     let bind = Request::Bind { vm: round.vm, slot: None, kind: BindKind::Process, nonce: 1 };
+    let victim = RecalledPeer { address: round.victim, life: 1, was_stand_in: false };
     let reattach = |address| Request::Reattach { vm: round.vm, address, tid: None };
     let frames = [
         Request::Mapped,
         bind.clone(),
         Request::Contact(round.victim),
         Request::Contact(round.victim),
-        Request::Recall(vec![round.victim; 500]),
+        Request::Recall(vec![victim; 500]),
         Request::Contact(round.own.address),
         reattach(round.victim),
         reattach(round.own.address),

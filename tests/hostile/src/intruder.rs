@@ -7,7 +7,7 @@ use crate::syscalls::{peek, poke_other, trace};
 use core::fmt::Display;
 use m3ipc_sys::Signal;
 use m3ipc_test_fixture::raw::RawMember;
-use m3ipc_wire::{BindKind, Privileges, Reply, Request};
+use m3ipc_wire::{BindKind, Privileges, RecalledPeer, Reply, Request};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -175,7 +175,7 @@ pub fn stranger(directory: &str, vm: &str, victim: &str) {
         ("NotifyFor", Request::NotifyFor { vm, source: -1, destination: address, bits: 1 }),
         ("DoorbellSender", Request::DoorbellSender(address)),
         ("OpenDoorbell", Request::OpenDoorbell),
-        ("Recall", Request::Recall(vec![address])),
+        ("Recall", Request::Recall(vec![RecalledPeer { address, life: 1, was_stand_in: false }])),
         ("NameAttach", Request::NameAttach { name: "mine".into(), key: None }),
         ("Reattach", Request::Reattach { vm, address, tid: None }),
         ("Claim", Request::Claim),

@@ -198,7 +198,7 @@ fn a_journal_of_any_bytes_is_no_harm() {
             });
             let length = u32::try_from(body.len()).unwrap();
             let namespaces = m3ipc_sys::Namespaces::own().0.map(u64::to_le_bytes);
-            let title = [&b"m3ipc journal \x06\0"[..], namespaces.as_flattened()].concat();
+            let title = [&b"m3ipc journal \x07\0"[..], namespaces.as_flattened()].concat();
             bytes = [&title[..], &length.to_le_bytes()[..], &sum.to_le_bytes(), &body[..], &bytes]
                 .concat();
         }

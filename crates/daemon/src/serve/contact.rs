@@ -8,7 +8,7 @@ use crate::tables::{Link, LookupError, MemberId};
 use crate::token::Token;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{LINK_BYTES, MessageKind};
-use m3ipc_wire::{DaemonEvent, PeerInfo, Reply};
+use m3ipc_wire::{DaemonEvent, PeerInfo, RecalledPeer, Reply};
 use std::rc::Rc;
 
 impl Server {
@@ -141,23 +141,39 @@ impl Server {
         }
     }
 
-    /// After a takeover, a member names the peers of its links. Peers that died while no daemon
-    /// ran are announced now.
-    pub(super) fn recall_links(&mut self, token: Token, peers: &[i32]) {
+    /// After a takeover, a member names the peers of its links. Peers that ended while no daemon
+    /// ran, or before the member came back, are announced now: another endpoint may have the
+    /// address.
+    pub(super) fn recall_links(&mut self, token: Token, peers: &[RecalledPeer]) {
         let Some(own) = self.require_endpoint(token) else { return };
-        for peer in peers {
-            let peer_id = MemberId::new(own.vm, Address(*peer));
-            if self.node.endpoint(peer_id).is_some() {
+        for recalled in peers {
+            let peer = MemberId::new(own.vm, Address(recalled.address));
+            let now = self.node.endpoint(peer).map(|endpoint| endpoint.life);
+            if now == Some(recalled.life) {
                 // This party holds the link. The other party speaks for itself.
-                self.links.hold(own, peer_id);
+                self.links.hold(own, peer);
                 if let Some(connection) = self.connections.get_mut(token) {
-                    connection.know_peer(*peer);
+                    connection.know_peer(recalled.address);
                 }
-            } else {
-                self.send_event(token, DaemonEvent::Died(*peer), Vec::new());
+            // A link of this daemon replaces the recalled one, and says itself whose it is.
+            } else if !self.links.is_held(own, peer) {
+                let event = self.missed_end(peer, recalled.was_stand_in);
+                self.send_event(token, event, Vec::new());
             }
         }
         self.reply_done(token);
+    }
+
+    /// What the peer of an endpoint hears that ended before the peer came back.
+    fn missed_end(&self, id: MemberId, was_stand_in: bool) -> DaemonEvent {
+        let address = id.address.0;
+        if was_stand_in {
+            DaemonEvent::Lost(address)
+        } else if self.node.is_arriving(id) || self.node.is_stand_in(id) {
+            DaemonEvent::Moved(address)
+        } else {
+            DaemonEvent::Died(address)
+        }
     }
 
     /// The pages of an endpoint that its peers map.
@@ -178,6 +194,7 @@ impl Server {
         Some(PeerInfo {
             address: peer.address.0,
             pid: endpoint.member.pid,
+            life: endpoint.life,
             uid: endpoint.uid,
             gid: endpoint.gid,
             index_here: indexes.0,

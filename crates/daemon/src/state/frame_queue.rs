@@ -265,6 +265,7 @@ mod tests {
         DaemonEvent::Contact(PeerInfo {
             address,
             pid: 1,
+            life: 1,
             uid: 1,
             gid: 1,
             index_here: 0,

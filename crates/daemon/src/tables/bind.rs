@@ -66,7 +66,8 @@ impl Node {
         let address = self.foreign.next_address(vm, slot, latest);
         self.foreign.arrives(vm, slot, None);
         let id = MemberId::new(vm, address);
-        self.commit(Record::Bind { id, member, kind, uid, gid, nonce });
+        let life = self.next_life();
+        self.commit(Record::Bind { id, member, kind, uid, gid, nonce, life });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
     }
 

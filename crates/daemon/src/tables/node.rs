@@ -240,6 +240,11 @@ impl Node {
         self.records.push(record);
     }
 
+    /// The number of the next bind.
+    pub(super) const fn next_life(&self) -> u64 {
+        self.state.lives + 1
+    }
+
     /// Whether no share of the node limits this user.
     pub(super) fn is_privileged(&self, uid: u32) -> bool {
         uid == 0 || self.quota.owner == Some(uid)

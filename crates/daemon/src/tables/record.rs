@@ -61,6 +61,8 @@ pub enum Record {
         gid: u32,
         /// The nonce of the request, if the member bound itself.
         nonce: Option<u64>,
+        /// The number of this bind among all of the node.
+        life: u64,
     },
     /// An endpoint ended, with its names, privileges and links.
     Unbind(MemberId),
@@ -164,4 +166,6 @@ pub enum Record {
         #[serde(with = "serde_abi::address")]
         peer: Address,
     },
+    /// The number of the latest bind of the node (in snapshots).
+    Lives(u64),
 }

@@ -16,6 +16,7 @@ impl Node {
     pub fn snapshot(&self) -> Vec<Record> {
         let (nodeid, limits, terms) = (self.nodeid(), self.limits(), self.terms().clone());
         let mut records = vec![Record::Node { nodeid, limits, terms }];
+        records.push(Record::Lives(self.state.lives));
         for vm in self.state.vms.values() {
             snapshot_vm(vm, &mut records);
         }
@@ -50,8 +51,8 @@ fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
 
 fn snapshot_endpoint(vm: &Vm, endpoint: &Endpoint, records: &mut Vec<Record>) {
     let id = MemberId::new(vm.id, endpoint.address);
-    let Endpoint { member, kind, uid, gid, nonce, .. } = *endpoint;
-    records.push(Record::Bind { id, member, kind, uid, gid, nonce });
+    let Endpoint { member, kind, uid, gid, nonce, life, .. } = *endpoint;
+    records.push(Record::Bind { id, member, kind, uid, gid, nonce, life });
     records.extend(endpoint.names.iter().map(|name| Record::Name { id, name: name.clone() }));
     if endpoint.privileges != vm.spec.privileges {
         records.push(Record::Priv { id, privileges: endpoint.privileges.clone() });

@@ -152,7 +152,8 @@ impl Node {
         }
         let kind = MemberKind::StandIn;
         self.foreign.arrives(vm, slot, None);
-        self.commit(Record::Bind { id, member, kind, uid: cred.uid, gid: cred.gid, nonce: None });
+        let (uid, gid, life) = (cred.uid, cred.gid, self.next_life());
+        self.commit(Record::Bind { id, member, kind, uid, gid, nonce: None, life });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
     }
 

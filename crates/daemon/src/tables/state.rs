@@ -37,6 +37,8 @@ pub(super) struct State {
     pub(super) vms: BTreeMap<i32, Vm>,
     pub(super) processes: BTreeMap<i32, ProcessEntry>,
     pub(super) usage: BTreeMap<u32, Usage>,
+    /// The number of the latest bind.
+    pub(super) lives: u64,
 }
 
 impl State {
@@ -48,6 +50,7 @@ impl State {
             vms: BTreeMap::new(),
             processes: BTreeMap::new(),
             usage: BTreeMap::new(),
+            lives: 0,
         }
     }
 
@@ -70,8 +73,12 @@ impl State {
             }
             Record::VmEnd(vm) => self.apply_vm_end(*vm),
             Record::Generation(id) => self.apply_generation(*id),
-            Record::Bind { id, member, kind, uid, gid, nonce } => {
-                self.apply_bind(*id, *member, *kind, (*uid, *gid), *nonce)
+            Record::Bind { id, member, kind, uid, gid, nonce, life } => {
+                self.apply_bind(*id, *member, *kind, (*uid, *gid), (*nonce, *life))
+            }
+            Record::Lives(latest) => {
+                self.lives = self.lives.max(*latest);
+                Some(())
             }
             Record::Unbind(id) => self.apply_unbind(*id),
             Record::Name { id, name } => {
@@ -167,7 +174,7 @@ impl State {
         member: Member,
         kind: MemberKind,
         (uid, gid): (u32, u32),
-        nonce: Option<u64>,
+        (nonce, life): (Option<u64>, u64),
     ) -> Option<()> {
         let MemberId { vm: vm_id, address } = id;
         let vm = self.vms.get_mut(&vm_id)?;
@@ -201,11 +208,13 @@ impl State {
             uid,
             gid,
             nonce,
+            life,
             privileges: vm.spec.privileges.clone(),
             names: BTreeSet::new(),
             links: LinkTable::default(),
         };
         vm.slots.insert(slot, endpoint);
+        self.lives = self.lives.max(life);
         self.charge(uid, |usage| usage.endpoints += 1);
         Some(())
     }

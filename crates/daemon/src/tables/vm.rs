@@ -130,6 +130,8 @@ pub struct Endpoint {
     pub gid: u32,
     /// The nonce of the request that bound it, if the member bound itself.
     pub nonce: Option<u64>,
+    /// The number of its bind among all of the node: the next endpoint of its address has another.
+    pub life: u64,
     /// Its privileges.
     pub privileges: Privileges,
     /// Its names.

@@ -239,6 +239,9 @@ impl Endpoint {
         side: LinkSide,
     ) -> Result<u32, Fail> {
         self.session.missing_links().remove(info.address);
+        if let Some(former) = self.ended_before(info) {
+            self.note_missed_end(former);
+        }
         // A link made anew after a takeover: the peer may never have got the old one.
         if let Some(old) = self.peers.find(Address(info.address)) {
             self.inbox.keep_last_of(self.peers.get_mut(old));

@@ -12,7 +12,7 @@ use crate::observe;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::LinkSide;
 use m3ipc_link::ends::Cause;
-use m3ipc_wire::{DaemonEvent, Request};
+use m3ipc_wire::{DaemonEvent, PeerInfo, Request};
 use std::os::fd::OwnedFd;
 
 impl Endpoint {
@@ -47,6 +47,13 @@ impl Endpoint {
     /// belongs to another peer; the address of a system slot never changes.
     fn receive_events_to_next_death(&mut self) -> bool {
         while let Ok(Some((event, fds, side))) = self.session.control_mut().next_event() {
+            if let DaemonEvent::Contact(info) = &event
+                && let Some(index) = self.ended_before(info)
+            {
+                self.session.control_mut().put_back((event, fds, side));
+                self.note_missed_end(index);
+                return true;
+            }
             let is_death = matches!(
                 event,
                 DaemonEvent::Died(_) | DaemonEvent::Lost(_) | DaemonEvent::Moved(_)
@@ -92,6 +99,20 @@ impl Endpoint {
                 self.inbox.keep_from_daemon(Address(source), notification);
             }
         }
+    }
+
+    /// The living peer, as far as this endpoint knows, in whose place a link has another endpoint.
+    pub(super) fn ended_before(&self, info: &PeerInfo) -> Option<u32> {
+        let index = self.peers.find(Address(info.address))?;
+        let peer = self.peers.get(index);
+        (peer.life() != info.life && !peer.admission().is_dead()).then_some(index)
+    }
+
+    /// The end of a peer of which the daemon has said nothing: it was killed before.
+    pub(super) fn note_missed_end(&mut self, index: u32) {
+        let peer = self.peers.get(index);
+        let cause = if peer.admission().may_hold() { Cause::Lost } else { Cause::Died };
+        self.note_end_of(peer.address(), cause);
     }
 
     /// A peer died, or its node cannot be reached any more.

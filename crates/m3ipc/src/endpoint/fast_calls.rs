@@ -7,6 +7,8 @@ use super::hot_set::NO_LINK;
 
 /// Calls between two checks of the daemon, for endpoints that never sleep.
 const CALLS_PER_CHECK: u32 = 4096;
+/// The calls that a look in vain counts for: one that looks in a loop may pause in between.
+const CALLS_PER_LOOK: u32 = 64;
 /// Waits between two looks for the CPUs of both sides.
 const WAITS_PER_CPU: u32 = 15;
 
@@ -59,6 +61,12 @@ impl FastCalls {
         let left = self.until_check.saturating_sub(1);
         self.until_check = if left == 0 { CALLS_PER_CHECK } else { left };
         left == 0
+    }
+
+    /// Counts a look that found nothing and does not wait: the daemon is checked sooner.
+    #[inline]
+    pub(super) fn count_look(&mut self) {
+        self.until_check = self.until_check.saturating_sub(CALLS_PER_LOOK - 1).max(1);
     }
 
     /// Counts a call of the fast path. `false` if the fast path is closed.
@@ -133,6 +141,19 @@ mod tests {
                 }
             }
             assert_eq!(made, CALLS_PER_CHECK - 1);
+        }
+    }
+
+    #[test]
+    fn looks_in_vain_check_the_daemon_sooner() {
+        let mut calls = FastCalls::new(false);
+        for _round in 0..3 {
+            let mut looks = 1;
+            while !calls.count_slow() {
+                calls.count_look();
+                looks += 1;
+            }
+            assert!(looks <= CALLS_PER_CHECK / CALLS_PER_LOOK + 1, "{looks}");
         }
     }
 

@@ -301,6 +301,15 @@ impl Endpoint {
         Conversation::new(self.peers.get_mut(index), &mut self.session, &mut self.trace, own)
     }
 
+    /// An endpoint that never sleeps notices here that the daemon was killed.
+    #[inline]
+    fn check_daemon_at_times(&mut self) {
+        if self.fast.count_slow() {
+            self.reattach_soon();
+            self.session.renew_missing_links();
+        }
+    }
+
     /// Begins a call: checks fork, bind and privileges.
     #[inline]
     fn enter(&mut self, verb: Verb) -> Result<(), Fail> {
@@ -314,11 +323,7 @@ impl Endpoint {
         if self.claims.has_dropped() {
             self.clear_dropped_requests();
         }
-        // An endpoint that never sleeps checks the daemon here.
-        if self.fast.count_slow() {
-            self.reattach_soon();
-            self.session.renew_missing_links();
-        }
+        self.check_daemon_at_times();
         // A receive that does not wait may leave the endpoint armed.
         let is_denied = !self.membership.may(verb);
         if is_denied || !matches!(verb, Verb::Receive | Verb::Rcvrqst) {

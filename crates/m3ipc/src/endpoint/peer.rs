@@ -12,7 +12,7 @@ use m3ipc_link::{
     Arrival, Link, LinkSide, Look, MessageKind, PeerStatus, ReadyBitmap, SlotState, WaitMode,
 };
 use m3ipc_sys::DoorbellSender;
-use m3ipc_wire::PeerInfo;
+use m3ipc_wire::{PeerInfo, RecalledPeer};
 use std::os::fd::OwnedFd;
 
 /// The stamp of an answer to an endpoint that receives without a request. Requests count from 1.
@@ -22,7 +22,7 @@ pub(super) const UNASKED: u64 = 0;
 #[derive(Debug)]
 pub(super) struct Peer {
     identity: Identity,
-    /// The number of this life of the address, among the peers of one endpoint.
+    /// The number of its bind.
     life: u64,
     link: Link,
     status: PeerStatus,
@@ -55,7 +55,7 @@ impl Peer {
                 uid: info.uid,
                 gid: info.gid,
             },
-            life: 0,
+            life: info.life,
             link,
             status: PeerStatus::map(status)?,
             ready_bitmap: ReadyBitmap::map(ready_bitmap)?,
@@ -78,15 +78,19 @@ impl Peer {
         self.identity.address
     }
 
-    /// The number of this life of the address. A later link with the same life has the same number.
+    /// The number of its bind: a later endpoint of the address has another.
     #[inline]
     pub(super) fn life(&self) -> u64 {
         self.life
     }
 
-    /// Gives this life its number.
-    pub(super) fn set_life(&mut self, life: u64) {
-        self.life = life;
+    /// What a new daemon is told of this link.
+    pub(super) fn recalled(&self) -> RecalledPeer {
+        RecalledPeer {
+            address: self.address().0,
+            life: self.life,
+            was_stand_in: self.admission.may_hold(),
+        }
     }
 
     #[inline(always)]

@@ -43,8 +43,6 @@ pub(super) struct Peers {
     retired: Vec<u32>,
     /// Indexes of dead peers.
     dead: Vec<u32>,
-    /// The number of the latest life of a peer.
-    lives: u64,
 }
 
 impl Peers {
@@ -134,9 +132,7 @@ impl Peers {
         fds: Vec<OwnedFd>,
         side: LinkSide,
     ) -> Result<u32, Fail> {
-        let mut peer = Peer::adopt(info, fds, side)?;
-        self.lives += 1;
-        peer.set_life(self.lives);
+        let peer = Peer::adopt(info, fds, side)?;
         let at = info.index_here as usize;
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
@@ -146,7 +142,6 @@ impl Peers {
         if let Some(old) = self.by_address.remove(&info.address)
             && !self.get(old).admission().is_dead()
         {
-            peer.set_life(self.get(old).life());
             let link = self.get(old).link();
             let was_taken = link.may_be_taken(link.posted());
             self.replaced_peers.push(ReplacedLink { address: info.address, was_taken });
@@ -229,6 +224,11 @@ impl Peers {
     /// The indexes of all peers.
     pub(super) fn indexes(&self) -> impl Iterator<Item = u32> + '_ {
         self.by_address.values().copied()
+    }
+
+    /// The peers that live, as far as this endpoint knows.
+    pub(super) fn living(&self) -> impl Iterator<Item = &Peer> {
+        self.indexes().map(|index| self.get(index)).filter(|peer| !peer.admission().is_dead())
     }
 
     /// The number of peers.

@@ -298,6 +298,8 @@ impl Endpoint {
             self.clear_dropped_requests();
         }
         self.begin_request_poll();
+        self.fast.count_look();
+        self.check_daemon_at_times();
         self.trace.stamp(Moment::Looked);
         Ok(())
     }

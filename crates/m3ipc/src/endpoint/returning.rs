@@ -13,16 +13,17 @@
 
 use super::Endpoint;
 use super::leaving::Leaving;
+use super::peer::Peer;
 use super::return_state::{Attached, Attachment, Returning};
 use crate::area::AreaState;
 use crate::control::IfAbsent;
 use crate::error::Fail;
 use m3ipc_abi::Code;
-use m3ipc_wire::{AreaRequest, Request};
+use m3ipc_wire::{AreaRequest, PeerInfo, RecalledPeer, Request};
 use std::sync::Arc;
 
 /// Peers in one frame: a number that surely fits.
-const RECALL_PEERS: usize = 1024;
+const RECALL_PEERS: usize = 512;
 
 impl Endpoint {
     /// From now on, returns to a new daemon block no thread of a runtime, or do so again.
@@ -127,8 +128,17 @@ impl Endpoint {
     /// Tells a new daemon the peers and the areas of this endpoint. The daemon answers with the
     /// deaths that its predecessor could not report.
     fn recall(&mut self) -> Result<(), Fail> {
-        let held = self.peers.indexes().map(|index| self.peers.get(index).address().0);
-        let peers: Vec<i32> = held.chain(self.session.control().unread_contacts()).collect();
+        let unread = self.session.control().unread_contacts().map(|peer| RecalledPeer {
+            address: peer.address,
+            life: peer.life,
+            was_stand_in: peer.may_send & PeerInfo::MAY_HOLD != 0,
+        });
+        let mut peers: Vec<RecalledPeer> = unread.collect();
+        let held: Vec<RecalledPeer> = self.peers.living().map(Peer::recalled).collect();
+        // The unread link of an address is the later one.
+        let is_latest = |it: &RecalledPeer| peers.iter().all(|other| other.address != it.address);
+        let held: Vec<RecalledPeer> = held.into_iter().filter(is_latest).collect();
+        peers.extend(held);
         for part in peers.chunks(RECALL_PEERS) {
             self.session.tell(&Request::Recall(part.to_vec()))?;
         }

@@ -159,6 +159,7 @@ impl Endpoint {
             return Ok(found);
         }
         if deadline.no_wait {
+            self.fast.count_look();
             return Err(Code::Again.into());
         }
         self.session.begin_wait(target.verb, target.peer);

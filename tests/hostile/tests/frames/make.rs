@@ -2,7 +2,7 @@
 
 use m3ipc_wire::{
     AwaitedEvent, BackedSlot, BindKind, ForeignRange, NodeParams, NodesRequest, OtherSlots,
-    Privileges, Request, SlotPlace, TraceRequest, VmLife, VmParams, decode, encode,
+    Privileges, RecalledPeer, Request, SlotPlace, TraceRequest, VmLife, VmParams, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -255,7 +255,7 @@ pub fn requests() -> impl Strategy<Value = Request> {
             |(vm, source, destination, bits)| Request::NotifyFor { vm, source, destination, bits }
         ),
         (vms(), any::<i32>()).prop_map(|(vm, from)| Request::Endpoints { vm, from }),
-        vec(addresses(), 0..60).prop_map(Request::Recall),
+        vec((addresses(), any::<u64>(), any::<bool>()), 0..60).prop_map(recall),
         prop_oneof![addresses().prop_map(Request::DoorbellSender), Just(Request::IsDeadlock)],
         (vms(), addresses(), prop::option::of(any::<i32>()))
             .prop_map(|(vm, address, tid)| Request::Reattach { vm, address, tid }),
@@ -314,4 +314,9 @@ fn bytes_of(line: &str) -> Vec<u8> {
             None => (0..word.len() / 2).map(|at| byte(&word[2 * at..2 * at + 2])).collect(),
         })
         .collect()
+}
+
+fn recall(peers: Vec<(i32, u64, bool)>) -> Request {
+    let recalled = |(address, life, was_stand_in)| RecalledPeer { address, life, was_stand_in };
+    Request::Recall(peers.into_iter().map(recalled).collect())
 }

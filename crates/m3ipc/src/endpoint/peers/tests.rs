@@ -11,6 +11,7 @@ fn info(address: i32, index_here: u32) -> PeerInfo {
     PeerInfo {
         address,
         pid: 1,
+        life: address.unsigned_abs().into(),
         uid: 1,
         gid: 1,
         index_here,
