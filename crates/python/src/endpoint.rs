@@ -9,7 +9,7 @@ use crate::anchor::Anchor;
 use crate::block::{Block, Given, Memory};
 use crate::error::{Fault, busy, closed, of_receive};
 use crate::fork::Birth;
-use crate::interpreter::detach;
+use crate::interpreter::{self, detach};
 use crate::message::{Delivery, Message, bodies};
 use crate::signals::Signals;
 use crate::timeout::of_seconds;
@@ -183,7 +183,8 @@ impl Endpoint {
             _ => {
                 refuse(inline)?;
                 let call = bodies!(py, "call")?;
-                Ok(call.call1((slf, to, body, r#type, timeout, returns, codec))?.unbind())
+                let arguments = (slf, to, body, r#type, timeout, returns, codec);
+                Ok(interpreter::call(call, arguments)?.unbind())
             }
         }
     }
@@ -208,7 +209,7 @@ impl Endpoint {
             None => {
                 refuse(inline)?;
                 let send = bodies!(slf.py(), "send")?;
-                send.call1((slf, to, body, r#type, timeout, codec)).map(drop)
+                interpreter::call(send, (slf, to, body, r#type, timeout, codec)).map(drop)
             }
         }
     }
@@ -505,7 +506,7 @@ impl Endpoint {
         to: Option<i32>,
     ) -> PyResult<Py<PyAny>> {
         let new_array = bodies!(slf.py(), "new_array")?;
-        Ok(new_array.call1((slf, shape, dtype, to))?.unbind())
+        Ok(interpreter::call(new_array, (slf, shape, dtype, to))?.unbind())
     }
 
     /// Gives a block away without a message. `BufferError` while it has views.

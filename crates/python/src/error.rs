@@ -2,6 +2,7 @@
 //!
 //! The classes are in `m3ipc/errors.py`, which chooses one by the operation and the code.
 
+use crate::interpreter::call;
 use core::fmt::Display;
 use m3ipc::{Address, Code, ReceiveError, Source};
 use pyo3::prelude::*;
@@ -88,7 +89,7 @@ impl From<Fault> for PyErr {
             let make = MAKE.import(py, "m3ipc.errors", "_make");
             let peer = peer.filter(|peer| *peer != m3ipc::ANY && *peer != m3ipc::NONE);
             let made = make
-                .and_then(|make| make.call1((op, code.number(), text, peer.map(|peer| peer.0))));
+                .and_then(|make| call(make, (op, code.number(), text, peer.map(|peer| peer.0))));
             made.map_or_else(|error| error, PyErr::from_value)
         })
     }

@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::error::Fault;
+use crate::interpreter::call;
 use m3ipc::{AreaError, Received};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -71,7 +72,7 @@ impl Message {
         let data = bytes_of(py, data)?;
         let arrays = if message.payload.starts_with(ARRAYS) {
             let accept = bodies!(py, "accept")?;
-            accept.call1((endpoint, message.source.0, &data))?.cast_into::<PyTuple>()?
+            call(accept, (endpoint, message.source.0, &data))?.cast_into::<PyTuple>()?
         } else {
             PyTuple::empty(py)
         };
@@ -172,7 +173,7 @@ impl Message {
     #[getter]
     fn array(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let one = bodies!(slf.py(), "one_array")?;
-        Ok(one.call1((slf,))?.unbind())
+        Ok(call(one, (slf,))?.unbind())
     }
 
     /// The typed value in the bytes. `DecodeError` if they are no such value.
@@ -183,7 +184,7 @@ impl Message {
         codec: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let decode = bodies!(slf.py(), "decode")?;
-        Ok(decode.call1((slf, into, codec))?.unbind())
+        Ok(call(decode, (slf, into, codec))?.unbind())
     }
 
     /// Answers the request. Never waits. False if the sender has given up or ended.

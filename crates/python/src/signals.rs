@@ -1,5 +1,6 @@
 //! Signal handlers of Python, which run outside of the signal.
 
+use crate::interpreter::in_python;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +13,7 @@ impl Signals {
     pub fn hook(&self) -> impl FnMut() -> bool + Clone + Send + Sync + 'static {
         let raised = self.clone();
         move || {
-            let checked = Python::try_attach(|py| py.check_signals());
+            let checked = in_python(|| Python::try_attach(|py| py.check_signals()));
             match checked {
                 // After the end of the interpreter a daemon thread waits for that of the process.
                 None | Some(Ok(())) => false,

@@ -4,6 +4,7 @@ use super::body::{message_of, raw, refuse};
 use super::owned::Owned;
 use super::{Endpoint, reply_by};
 use crate::error::{Fault, of_receive};
+use crate::interpreter::call;
 use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
 use m3ipc::{Address, LONG_MAX_BYTES, Source, Timeout};
@@ -25,7 +26,7 @@ impl Endpoint {
             None => {
                 refuse(inline)?;
                 let reply = bodies!(slf.py(), "reply")?;
-                reply.call1((slf, to, body, m_type))?.extract()
+                call(reply, (slf, to, body, m_type))?.extract()
             }
         }
     }
