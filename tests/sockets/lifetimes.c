@@ -194,13 +194,24 @@ int main(int argc, char **argv)
         trips(fds[0], 1);
         pause();
     }
-    /* The client is a process of its own: this one sees the end of both. */
+    /* The client is a process of its own: this one sees the end of both. It closes its descriptor
+       before the client begins, as a process without traffic removes no memory. */
+    int closed[2];
+    char byte;
+    if (pipe(closed) != 0)
+        quit("pipe");
     pid_t other = fork();
     if (other == 0) {
+        close(closed[1]);
+        if (read(closed[0], &byte, 1) != 0)
+            quit("read");
+        close(closed[0]);
         client(fds[0], argv[2]);
         return 0;
     }
     close(fds[0]);
+    close(closed[0]);
+    close(closed[1]);
     waitpid(other, &outcome, 0);
     waitpid(child, &outcome, 0);
     return 0;

@@ -178,11 +178,11 @@ lifetime() {
         sleep 0.1
     done
     if [ $code -ne 0 ]; then
-        fail "lifetime $1 $2 ended with $code" "$work/error"
+        fail "$1 lifetime $2 ended with $code" "$work/error"
     elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
-        fail "lifetime $1 $2: no byte went through a ring"
+        fail "$1 lifetime $2: no byte went through a ring"
     elif [ -n "$left" ]; then
-        fail "lifetime $1 $2 leaves $left"
+        fail "$1 lifetime $2 leaves $left"
     else
         passed=$((passed + 1))
     fi
@@ -196,9 +196,9 @@ alone() {
     code=$?
     ring=$(counter "$work/counters" 0)
     if [ $code -ne 0 ]; then
-        fail "one process over $1 ended with $code" "$work/error"
+        fail "$1 alone ended with $code" "$work/error"
     elif [ "$ring" -lt 5000 ]; then
-        fail "one process over $1: $ring of 10000 bytes through rings"
+        fail "$1 alone: $ring of 10000 bytes through rings"
     else
         passed=$((passed + 1))
     fi
@@ -232,13 +232,13 @@ bulk() {
     overflow "$1" "$2" bulk bulk
     pins=$(counter "$work/counters" 28)
     if [ $code -ne 0 ]; then
-        fail "bulk $1 $2 ended with $code" "$work/error"
+        fail "$1 bulk $2 ended with $code" "$work/error"
     elif [ "$pins" -ne "$3" ] || [ "$shown" -ne "$3" ]; then
-        fail "bulk $1 $2: $pins pins, $shown rows, $overflows overflows" "$work/error"
+        fail "$1 bulk $2: $pins pins, $shown rows, $overflows overflows" "$work/error"
     elif [ "$2" != fits ] && [ "$overflows" -lt 16 ]; then
-        fail "bulk $1 $2: $overflows overflows" "$work/error"
+        fail "$1 bulk $2: $overflows overflows" "$work/error"
     elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
-        fail "bulk $1 $2: no byte went through a ring"
+        fail "$1 bulk $2: no byte went through a ring"
     else
         passed=$((passed + 1))
     fi
@@ -250,11 +250,11 @@ rest() {
     overflow "$1" fits "$2" wakeups
     pins=$(counter "$work/counters" 29)
     if [ $code -ne 0 ]; then
-        fail "rest $1 $2 ended with $code" "$work/error"
+        fail "$1 rest $2 ended with $code" "$work/error"
     elif [ "$pins" -ne "$3" ] || [ "$shown" -ne "$3" ]; then
-        fail "rest $1 $2: $pins pins, $shown rows" "$work/error"
+        fail "$1 rest $2: $pins pins, $shown rows" "$work/error"
     elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
-        fail "rest $1 $2: no byte went through a ring"
+        fail "$1 rest $2: no byte went through a ring"
     else
         passed=$((passed + 1))
     fi
@@ -265,11 +265,11 @@ leaves() {
     overflow "$1" long "$2" no-gain
     pins=$(counter "$work/counters" 30)
     if [ $code -ne 0 ]; then
-        fail "leaves $1 $2 ended with $code" "$work/error"
+        fail "$1 leaves $2 ended with $code" "$work/error"
     elif [ "$pins" -ne "$3" ] || [ "$shown" -ne "$3" ]; then
-        fail "leaves $1 $2: $pins pins, $shown rows" "$work/error"
+        fail "$1 leaves $2: $pins pins, $shown rows" "$work/error"
     elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
-        fail "leaves $1 $2: no byte went through a ring"
+        fail "$1 leaves $2: no byte went through a ring"
     else
         passed=$((passed + 1))
     fi
@@ -288,9 +288,9 @@ crowd() {
     if [ $code -eq 77 ]; then
         echo "left out: $2 connections: $(cat "$work/error")"
     elif [ $code -ne 0 ]; then
-        fail "$2 connections over $1 ended with $code" "$work/error"
+        fail "$1 crowd of $2 ended with $code" "$work/error"
     elif [ "${share:-0}" -lt 9900 ] || [ "$kilobytes" -gt 12 ]; then
-        fail "$2 connections over $1: $share of 10000 bytes in rings, $kilobytes KiB each"
+        fail "$1 crowd of $2: $share of 10000 bytes in rings, $kilobytes KiB each"
     else
         passed=$((passed + 1))
     fi
@@ -304,6 +304,10 @@ if [ "$*" = loads ]; then
     finish
     exit
 fi
+# What is not in the matrix runs together, by any of its names.
+case $* in
+check | alone | bulk | rest | leaves | lifetime | crowd | stat) set -- && part=others ;;
+esac
 at=0
 for case in ${*:-$("$programs/matrix" --list)}; do
     ring=yes

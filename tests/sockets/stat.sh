@@ -21,10 +21,10 @@ matches() {
     grep -Eq -- "$pattern" "$work/seen"
 }
 shows() {
-    if matches "$@"; then passed=$((passed + 1)); else fail "stat $1: no $2" "$work/seen"; fi
+    if matches "$@"; then passed=$((passed + 1)); else fail "$kind stat $1: no $2" "$work/seen"; fi
 }
 lacks() {
-    if matches "$@"; then fail "stat $1: $2" "$work/seen"; else passed=$((passed + 1)); fi
+    if matches "$@"; then fail "$kind stat $1: $2" "$work/seen"; else passed=$((passed + 1)); fi
 }
 
 has_lines() {
@@ -39,7 +39,7 @@ inspect() {
         "$programs/stat" "$kind" "$place" >"$work/error" 2>&1 </dev/null &
     running=$!
     if ! await [ -e "$place/ready" ]; then
-        fail "stat $kind: the programs do not start" "$work/error"
+        fail "$kind stat: the programs do not start" "$work/error"
         kill $running
         return
     fi
@@ -75,11 +75,11 @@ inspect() {
     if [ "$(grep -c "\"connection\":\"$kind\"" "$work/watched")" -ge 2 ]; then
         passed=$((passed + 1))
     else
-        fail "stat $kind watch" "$work/watched"
+        fail "$kind stat watch" "$work/watched"
     fi
 
     : >"$place/end"
-    wait $running || fail "stat $kind: the programs end with $?" "$work/error"
+    wait $running || fail "$kind stat: the programs end with $?" "$work/error"
     lacks "$kind after its end" "established" $only
     shows "$kind that is over" " over +pinned: stdio" --all $only
 }
