@@ -26,14 +26,10 @@ const COPY_GATE: usize = 0xf80;
 
 /// Offset of the stamp in a slot.
 pub(crate) const STAMP: usize = 8;
-/// Offset of the type in a slot.
-pub(crate) const TYPE: usize = 16;
-/// Offset of the length of the long payload in a slot.
-pub(crate) const LONG_BYTES: usize = 20;
+/// Offset of the [head](crate::head) in a slot.
+pub(crate) const HEAD: usize = 16;
 /// Offset of the payload in a slot.
 pub(crate) const PAYLOAD: usize = 24;
-/// Flag beside the length: the long payload is the name of a block.
-pub(crate) const IS_BLOCK: u32 = 1 << 31;
 /// Offset of the argument of the first pending notification.
 pub(crate) const FIRST_ARGUMENT: usize = 8;
 /// Offset of the argument of the later ones.
@@ -53,8 +49,8 @@ const VALUES_PER_LINE: usize = 7;
 pub const PULSES_MAX: usize = 2 * VALUES_PER_LINE + 2;
 
 const _: () = assert!(PAYLOAD + PAYLOAD_BYTES == LINE_BYTES);
-// `Page::write_short` and `Page::read_short` use the words of a slot by their numbers.
-const _: () = assert!(STAMP == 8 && TYPE == 16 && LONG_BYTES == TYPE + 4 && PAYLOAD == 24);
+// The payload is the rest of the line, as words.
+const _: () = assert!(PAYLOAD.is_multiple_of(8) && HEAD + 8 == PAYLOAD && STAMP + 8 == HEAD);
 const _: () = assert!(LINE_BYTES == 8 * m3ipc_shm::LINE_WORDS);
 const _: () = assert!(LONG + 2 * LONG_MAX_BYTES <= COPY_GATE);
 const _: () = assert!(COPY_GATE + 2 * LINE_BYTES <= LINK_BYTES);

@@ -24,6 +24,7 @@ mod copy_command;
 pub mod copy_gate;
 pub mod demand;
 pub mod ends;
+mod head;
 pub mod held;
 mod layout;
 mod link;

@@ -14,14 +14,15 @@ mod short;
 pub use canceller::RequestCanceller;
 pub use short::Look;
 
-use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
+use crate::head::Head;
+use crate::layout::{HEAD, LinkSide, STAMP};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 use crate::pulse_places::PulsePlaces;
 use crate::slot::{
     self, Cancelled, MessageFate, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState,
     Withdrawing,
 };
-use crate::words::{LinePage, Word32, Word64};
+use crate::words::{LinePage, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{BLOCK_NAME_BYTES, LONG_MAX_BYTES, PAYLOAD_BYTES};
 use m3ipc_shm::SharedPage;
@@ -100,6 +101,34 @@ impl<P: LinePage> Link<P> {
         self.page.word_in(&self.peer.line, STAMP).load(Ordering::Relaxed)
     }
 
+    /// The head of the message in the peer's slot. The peer may change it at any time.
+    #[inline(always)]
+    fn peer_head(&self) -> Head {
+        Head::of(self.page.word_in(&self.peer.line, HEAD).load(Ordering::Relaxed))
+    }
+
+    /// The payload of the message in the peer's slot.
+    #[inline(always)]
+    fn peer_payload(&self) -> [u8; PAYLOAD_BYTES] {
+        self.page.read_payload(&self.peer.line, self.peer.offset)
+    }
+
+    /// Writes all of a message but what lies beside its payload, and publishes it.
+    #[inline(always)]
+    fn publish(
+        &mut self,
+        kind: MessageKind,
+        (stamp, head): (u64, Head),
+        payload: &[u8; PAYLOAD_BYTES],
+    ) -> SlotState {
+        let line = &self.own.line;
+        self.page.word_in(line, STAMP).store(stamp, Ordering::Relaxed);
+        self.page.word_in(line, HEAD).store(head.word(), Ordering::Relaxed);
+        self.page.write_payload(line, self.own.offset, payload);
+        self.last = slot::post(self.own_word(), self.last, kind);
+        self.last
+    }
+
     /// Whether the slot is free: the last message has been taken, refused or withdrawn.
     ///
     /// # Errors
@@ -136,21 +165,13 @@ impl<P: LinePage> Link<P> {
         payload: &[u8; PAYLOAD_BYTES],
         long: impl Into<Payload<'a>>,
     ) -> SlotState {
-        let slot = self.own.offset;
         let Payload { bytes: long, is_block } = long.into();
         debug_assert!(long.len() <= LONG_MAX_BYTES);
         let long = &long[..long.len().min(LONG_MAX_BYTES)];
         if !long.is_empty() {
             self.page.write(self.side.long(), long);
         }
-        self.page.word64(slot + STAMP).store(stamp, Ordering::Relaxed);
-        self.page.word32(slot + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
-        let long_bytes = u32::try_from(long.len()).expect("no longer than LONG_MAX_BYTES");
-        let flag = if is_block { IS_BLOCK } else { 0 };
-        self.page.word32(slot + LONG_BYTES).store(long_bytes | flag, Ordering::Relaxed);
-        self.page.write(slot + PAYLOAD, payload);
-        self.last = slot::post(self.own_word(), self.last, kind);
-        self.last
+        self.publish(kind, (stamp, Head::long(m_type, long.len(), is_block)), payload)
     }
 
     /// Whether the peer has taken this message.
@@ -243,19 +264,16 @@ impl<P: LinePage> Link<P> {
         arrival: Arrival,
         long: &mut [u8],
     ) -> Result<Option<TakenMessage>, RuleBroken> {
-        let slot = self.peer.offset;
-        let word = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed);
-        let has_block = word & IS_BLOCK != 0;
-        let claimed = (word & !IS_BLOCK) as usize;
+        let head = self.peer_head();
+        let (has_block, claimed) = (head.has_block(), head.claimed_bytes());
         let long_bytes = if has_block { 0 } else { claimed.min(LONG_MAX_BYTES) };
-        let mut taken = TakenMessage {
+        let taken = TakenMessage {
             kind: arrival.state.kind(),
-            m_type: self.page.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed(),
-            payload: [0; PAYLOAD_BYTES],
+            m_type: head.m_type,
+            payload: self.peer_payload(),
             long_bytes,
             has_block,
         };
-        self.page.read(slot + PAYLOAD, &mut taken.payload);
         if long_bytes > 0 {
             let fitting = long_bytes.min(long.len());
             self.page.read(self.side.other().long(), &mut long[..fitting]);
@@ -280,8 +298,8 @@ impl<P: LinePage> Link<P> {
     #[must_use]
     #[inline]
     pub fn claimed_long_bytes(&self) -> usize {
-        let word = self.page.word32(self.peer.offset + LONG_BYTES).load(Ordering::Relaxed);
-        if word & IS_BLOCK == 0 { word as usize } else { 0 }
+        let head = self.peer_head();
+        if head.has_block() { 0 } else { head.claimed_bytes() }
     }
 
     /// Whether the message in the peer's slot claims to bring the name of a block. Accept the block
@@ -289,8 +307,7 @@ impl<P: LinePage> Link<P> {
     #[must_use]
     #[inline]
     pub fn has_incoming_block(&self) -> bool {
-        let word = self.page.word32(self.peer.offset + LONG_BYTES);
-        word.load(Ordering::Relaxed) & IS_BLOCK != 0
+        self.peer_head().has_block()
     }
 
     /// The claimed name in the peer's slot. It means nothing if the peer withdraws the message.

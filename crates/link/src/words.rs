@@ -3,7 +3,7 @@
 //! The rules are generic over both. So the same steps run on mapped pages and on the words of a
 //! model checker (`tests/loom.rs`). The checker finds each access by the location of its caller.
 
-use crate::layout::{LONG_BYTES, PAYLOAD, STAMP, TYPE};
+use crate::layout::PAYLOAD;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_abi::PAYLOAD_BYTES;
 use m3ipc_shm::{Observed, ObservedPage, Shared, SharedLine, SharedPage};
@@ -155,29 +155,17 @@ pub trait LinePage: Page {
     fn line(&self, offset: usize) -> Self::Line;
     /// The word of a line at this offset in it.
     fn word_in<'a>(&'a self, line: &'a Self::Line, at: usize) -> &'a Self::Word64;
-    /// Writes the cell of a short message: all but the state word. The slot has this line and this
-    /// offset.
-    fn write_short(
-        &self,
-        _line: &Self::Line,
-        slot: usize,
-        (stamp, m_type): (u64, i32),
-        payload: &[u8; PAYLOAD_BYTES],
-    ) {
-        self.word64(slot + STAMP).store(stamp, Ordering::Relaxed);
-        self.word32(slot + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
-        self.word32(slot + LONG_BYTES).store(0, Ordering::Relaxed);
+    /// Writes the payload of a message. The slot has this line and this offset.
+    #[inline]
+    fn write_payload(&self, _line: &Self::Line, slot: usize, payload: &[u8; PAYLOAD_BYTES]) {
         self.write(slot + PAYLOAD, payload);
     }
-    /// Reads type and payload of the cell of a slot. `None` if the cell has a payload beside it.
-    fn read_short(&self, _line: &Self::Line, slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
-        if self.word32(slot + LONG_BYTES).load(Ordering::Relaxed) != 0 {
-            return None;
-        }
-        let m_type = self.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed();
+    /// Reads the payload of the message in a slot.
+    #[inline]
+    fn read_payload(&self, _line: &Self::Line, slot: usize) -> [u8; PAYLOAD_BYTES] {
         let mut payload = [0; PAYLOAD_BYTES];
         self.read(slot + PAYLOAD, &mut payload);
-        Some((m_type, payload))
+        payload
     }
 }
 
@@ -237,52 +225,25 @@ impl LinePage for SharedPage {
     fn word_in<'a>(&'a self, line: &'a SharedLine, at: usize) -> &'a AtomicU64 {
         &line.words()[at / size_of::<u64>()]
     }
-    // Miri has no atomics of mixed sizes.
+    // Under miri, regions copy by bytes, and it has no atomics of mixed sizes.
     #[cfg(not(miri))]
     #[inline(always)]
-    fn write_short(
-        &self,
-        line: &SharedLine,
-        _slot: usize,
-        (stamp, m_type): (u64, i32),
-        payload: &[u8; PAYLOAD_BYTES],
-    ) {
-        let [_state, to_stamp, to_type, to_payload @ ..] = line.words();
-        to_stamp.store(stamp, Ordering::Relaxed);
-        to_type.store(short_type(m_type), Ordering::Relaxed);
+    fn write_payload(&self, line: &SharedLine, _slot: usize, payload: &[u8; PAYLOAD_BYTES]) {
         let (words, _) = payload.as_chunks();
-        for (to, word) in to_payload.iter().zip(words) {
+        for (to, word) in line.words()[PAYLOAD / 8..].iter().zip(words) {
             to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
         }
     }
     #[cfg(not(miri))]
     #[inline(always)]
-    fn read_short(&self, line: &SharedLine, _slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
-        let [_state, _stamp, of_type, of_payload @ ..] = line.words();
-        let m_type = type_of_short(of_type.load(Ordering::Relaxed))?;
+    fn read_payload(&self, line: &SharedLine, _slot: usize) -> [u8; PAYLOAD_BYTES] {
         let mut payload = [0; PAYLOAD_BYTES];
         let (words, _) = payload.as_chunks_mut();
-        for (word, of) in words.iter_mut().zip(of_payload) {
+        for (word, of) in words.iter_mut().zip(&line.words()[PAYLOAD / 8..]) {
             *word = of.load(Ordering::Relaxed).to_ne_bytes();
         }
-        Some((m_type, payload))
+        payload
     }
-}
-
-/// The word that has the type of a message and, beside it, the length 0 of its long payload.
-#[cfg(not(miri))]
-#[inline(always)]
-const fn short_type(m_type: i32) -> u64 {
-    let [a, b, c, d] = m_type.to_ne_bytes();
-    u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])
-}
-
-/// The type in such a word. `None` if there is a long payload.
-#[cfg(not(miri))]
-#[inline(always)]
-const fn type_of_short(word: u64) -> Option<i32> {
-    let [a, b, c, d, long @ ..] = word.to_ne_bytes();
-    if u32::from_ne_bytes(long) == 0 { Some(i32::from_ne_bytes([a, b, c, d])) } else { None }
 }
 
 /// Memory that this process only reads.

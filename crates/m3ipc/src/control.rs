@@ -80,11 +80,17 @@ pub(crate) struct LateArea {
     pub(crate) events: Vec<(AreaEvent, Vec<OwnedFd>)>,
 }
 
-/// Whether a signal ends a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OnSignal {
-    Stop,
-    GoOn,
+/// Says after a signal whether it ends the wait for a reply.
+pub(crate) type OnSignal<'a> = &'a mut dyn FnMut() -> bool;
+
+/// The wait of a call that every signal ends.
+pub(crate) fn stop() -> bool {
+    true
+}
+
+/// The wait of a call that no signal ends.
+fn go_on() -> bool {
+    false
 }
 
 /// Makes room for a frame of this length.
@@ -234,14 +240,15 @@ impl Control {
         self.answer(self.limit.end_ns())
     }
 
-    /// Sends a request and waits for the reply until the deadline or a signal. A later reply counts
-    /// as given up.
+    /// Sends a request and waits for the reply until the deadline or a signal that ends the wait. A
+    /// later reply counts as given up.
     pub(crate) fn request_until(
         &mut self,
         request: &Request,
         deadline_ns: u64,
+        on_signal: OnSignal<'_>,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.request_within(request, deadline_ns, OnSignal::Stop)
+        self.request_within(request, deadline_ns, on_signal)
     }
 
     /// Sends a request and waits for the reply until the deadline. Signals do not end the wait.
@@ -250,14 +257,14 @@ impl Control {
         request: &Request,
         deadline_ns: u64,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.request_within(request, deadline_ns, OnSignal::GoOn)
+        self.request_within(request, deadline_ns, &mut go_on)
     }
 
     fn request_within(
         &mut self,
         request: &Request,
         deadline_ns: u64,
-        on_signal: OnSignal,
+        on_signal: OnSignal<'_>,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.give_back();
         self.send_until(request, deadline_ns)?;
@@ -268,7 +275,7 @@ impl Control {
     fn answer_until(
         &mut self,
         deadline_ns: u64,
-        on_signal: OnSignal,
+        on_signal: OnSignal<'_>,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         match self.read_answer_until(deadline_ns, on_signal)? {
             Some(answer) => answered(answer),
@@ -283,7 +290,7 @@ impl Control {
     fn read_answer_until(
         &mut self,
         deadline_ns: u64,
-        on_signal: OnSignal,
+        on_signal: OnSignal<'_>,
     ) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
         loop {
             if let Some(answer) = self.read()? {
@@ -293,11 +300,11 @@ impl Control {
             match m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                Err(_signal) if on_signal == OnSignal::GoOn => {}
-                Err(_signal) => {
+                Err(_signal) if on_signal() => {
                     self.open.give_up();
                     return Err(Code::Intr.into());
                 }
+                Err(_signal) => {}
             }
         }
     }

@@ -336,7 +336,7 @@ impl Node {
             limit => {
                 let own_ns = limit.deadline().at_ns;
                 let until_ns = self.control.limit().at_ns().map_or(own_ns, |at| at.min(own_ns));
-                self.control.request_until(&request, until_ns)?;
+                self.control.request_until(&request, until_ns, &mut crate::control::stop)?;
             }
         }
         Ok(())

@@ -28,7 +28,7 @@
 
 use crate::{LIVENESS_OWNER_MASK, LIVENESS_WAITERS};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -65,6 +65,9 @@ struct Range(NonNull<u8>);
 // SAFETY: the range belongs to the process, not to a thread, and is reached by atomics only.
 unsafe impl Send for Range {}
 
+/// How many marks were made.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
 /// The marks of this process.
 #[derive(Debug)]
 pub struct EndMarks {
@@ -74,6 +77,8 @@ pub struct EndMarks {
     nodes: Option<Range>,
     rows: Vec<Row>,
     free: Vec<EndMark>,
+    /// A number that no others of the process have.
+    number: u64,
     /// Whether a row could not start: no other one is tried, since each try reserves addresses.
     is_refused: bool,
 }
@@ -93,6 +98,8 @@ struct Row {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the page stays mapped until `remove`"]
 pub struct EndMark {
+    /// The number of its marks.
+    marks: u64,
     row: usize,
     slot: usize,
 }
@@ -110,9 +117,12 @@ impl EndMarks {
     /// The same on a system with pages of this size.
     fn with_pages(word_offset: usize, page_bytes: usize) -> Result<Self, Errno> {
         let inside = word_offset < MEMORY_BYTES && word_offset.is_multiple_of(size_of::<u32>());
+        if !inside {
+            return Err(Errno::INVAL);
+        }
         let (rows, free) = (Vec::new(), Vec::new());
-        let marks = Self { word_offset, page_bytes, nodes: None, rows, free, is_refused: false };
-        if inside { Ok(marks) } else { Err(Errno::INVAL) }
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { word_offset, page_bytes, nodes: None, rows, free, number, is_refused: false })
     }
 
     /// Starts the thread of the first row, so that no later call waits for that.
@@ -143,9 +153,11 @@ impl EndMarks {
         Ok(mark)
     }
 
-    /// Clears the word of this page, wakes its sleeper, and unmaps the page.
+    /// Clears the word of this page, wakes its sleeper, and unmaps the page. A mark that others
+    /// made changes nothing.
     pub fn remove(&mut self, mark: EndMark) {
-        let Some(row) = self.rows.get(mark.row) else { return };
+        let own = mark.marks == self.number;
+        let Some(row) = self.rows.get(mark.row).filter(|_| own) else { return };
         let word = row.word(mark.slot, self.word_offset);
         word.store(0, Ordering::Release);
         // A sleeper must not count on this word any longer.
@@ -165,7 +177,7 @@ impl EndMarks {
         }
         let (row, nodes) = (self.rows.len() - 1, self.nodes.ok_or(Errno::NOMEM)?);
         let slot = self.rows[row].link_next(nodes, row);
-        Ok(EndMark { row, slot })
+        Ok(EndMark { marks: self.number, row, slot })
     }
 
     fn start_row(&mut self) -> Result<(), Errno> {

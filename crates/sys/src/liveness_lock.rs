@@ -45,8 +45,8 @@ struct Locked {
 }
 
 impl LivenessLock {
-    /// Locks the liveness lock at `offset` of a page for this thread. Its bytes are zero, and no
-    /// other code uses them.
+    /// Locks the liveness lock at `offset` of a page for this thread. No other process uses its
+    /// bytes.
     ///
     /// # Errors
     /// Those of [`Mapping::new`] and of [`take_in`](Self::take_in).
@@ -59,7 +59,7 @@ impl LivenessLock {
     ///
     /// # Errors
     /// `INVAL` if the lock does not lie inside, aligned, or if the mapping is not writable; `BUSY`
-    /// if it is locked; `NOSYS` if the C library has no robust mutexes.
+    /// if its word names an owner that has not ended; `NOSYS` if the C library has no robust mutexes.
     ///
     /// # Source
     /// get_robust_list(2), pthread_mutexattr_setrobust(3)
@@ -71,6 +71,14 @@ impl LivenessLock {
         }
         release_orphaned();
         let locked = Locked { page, offset, thread: crate::thread_id(), guard: ForkGuard::new()? };
+        // A mutex that is in the list of a thread must not be made anew: threads take turns here.
+        let _turn = ORPHANED.get().lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(
+            locked.word() & (LIVENESS_OWNER_MASK | LIVENESS_OWNER_DIED),
+            0 | LIVENESS_OWNER_DIED
+        ) {
+            return Err(Errno::BUSY);
+        }
         lock_robust(locked.mutex())?;
         Ok(Self(Some(locked)))
     }
@@ -91,11 +99,15 @@ impl Locked {
         self.page.start().as_ptr().wrapping_add(self.offset).cast()
     }
 
-    fn owner_died(&self) -> bool {
-        // SAFETY: `take` checked that the word lies inside the mapping, aligned. The kernel changes
-        // it atomically.
+    fn word(&self) -> u32 {
+        // SAFETY: `take_in` checked that the word lies inside the mapping, aligned. The kernel
+        // changes it atomically.
         let word = unsafe { AtomicU32::from_ptr(self.mutex().cast()) };
-        word.load(Ordering::Acquire) & LIVENESS_OWNER_DIED != 0
+        word.load(Ordering::Acquire)
+    }
+
+    fn owner_died(&self) -> bool {
+        self.word() & LIVENESS_OWNER_DIED != 0
     }
 
     /// Unlocks it, or returns it if only its owner thread may unlock it.
@@ -214,11 +226,23 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_over_other_bytes_is_initialised_anew() {
+    fn a_lock_that_is_held_is_not_taken_again() {
+        let memory = crate::create_memory("m3-test", 4096).unwrap();
+        let held = LivenessLock::take(&memory, 4096, 0).unwrap();
+        let again = || LivenessLock::take(&memory, 4096, 0).map(drop);
+        assert_eq!(again(), Err(Errno::BUSY));
+        std::thread::scope(|scope| {
+            assert_eq!(scope.spawn(again).join().unwrap(), Err(Errno::BUSY));
+        });
+        drop(held);
+        assert_eq!(again(), Ok(()));
+    }
+
+    #[test]
+    fn a_lock_whose_owner_has_ended_is_taken_anew() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         let page = Mapping::new(&memory, 4096, true).unwrap();
-        word(&page).store(77, Ordering::Release);
-        // The former bytes were no lock.
+        word(&page).store(LIVENESS_OWNER_DIED, Ordering::Release);
         assert!(LivenessLock::take(&memory, 4096, 0).is_ok());
     }
 }

@@ -3,12 +3,11 @@
 use super::Link;
 use crate::ends::Fate;
 use crate::held;
-use crate::layout::{IS_BLOCK, LONG_BYTES, PAYLOAD, TYPE};
 use crate::message::{Arrival, TakenMessage};
 use crate::slot::{self, Held, MessageFate, RuleBroken, SlotState};
 use crate::words::{LinePage, Word32};
 use core::sync::atomic::Ordering;
-use m3ipc_abi::{Code, LONG_MAX_BYTES, PAYLOAD_BYTES};
+use m3ipc_abi::Code;
 
 impl<P: LinePage> Link<P> {
     /// Copies a message and holds it. `Ok(None)` if its sender withdrew it meanwhile.
@@ -19,20 +18,15 @@ impl<P: LinePage> Link<P> {
         &mut self,
         arrival: Arrival,
     ) -> Result<Option<(TakenMessage, Vec<u8>)>, RuleBroken> {
-        let slot = self.peer.offset;
-        let word = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed);
-        let long_bytes = word as usize;
-        if word & IS_BLOCK != 0 || long_bytes > LONG_MAX_BYTES {
-            return Err(RuleBroken);
-        }
-        let mut message = TakenMessage {
+        let head = self.peer_head();
+        let long_bytes = head.long_bytes().ok_or(RuleBroken)?;
+        let message = TakenMessage {
             kind: arrival.state.kind(),
-            m_type: self.page.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed(),
-            payload: [0; PAYLOAD_BYTES],
+            m_type: head.m_type,
+            payload: self.peer_payload(),
             long_bytes,
             has_block: false,
         };
-        self.page.read(slot + PAYLOAD, &mut message.payload);
         let mut long = vec![0; long_bytes];
         self.page.read(self.side.other().long(), &mut long);
         let is_held = held::hold(self.peer_word(), arrival.state);

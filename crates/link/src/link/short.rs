@@ -6,11 +6,11 @@
 //! function.
 
 use super::Link;
-use crate::layout::{LONG_BYTES, PAYLOAD, TYPE};
+use crate::head::Head;
 use crate::slot::{self, MessageKind, SlotState, Withdrawing};
-use crate::words::{LinePage, Word32, Word64};
+use crate::words::{LinePage, Word64};
 use core::sync::atomic::Ordering;
-use m3ipc_abi::{Address, LONG_MAX_BYTES, Message, PAYLOAD_BYTES};
+use m3ipc_abi::{Address, Message, PAYLOAD_BYTES};
 
 /// What a peer has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +61,7 @@ impl<P: LinePage> Link<P> {
         m_type: i32,
         payload: &[u8; PAYLOAD_BYTES],
     ) -> SlotState {
-        self.page.write_short(&self.own.line, self.own.offset, (stamp, m_type), payload);
-        self.last = slot::post(self.own_word(), self.last, kind);
-        self.last
+        self.publish(kind, (stamp, Head::short(m_type)), payload)
     }
 
     /// Posts a short answer to the request that is [ready](Self::ready_to_answer), as
@@ -153,11 +151,15 @@ impl<P: LinePage> Link<P> {
         state: SlotState,
         source: Address,
     ) -> Option<Message> {
-        let (m_type, payload) = self.page.read_short(&self.peer.line, self.peer.offset)?;
+        let head = self.peer_head();
+        if !head.is_short() {
+            return None;
+        }
+        let payload = self.peer_payload();
         if !self.take_copied(kind, state) {
             return None;
         }
-        Some(Message { source, m_type, payload })
+        Some(Message { source, m_type: head.m_type, payload })
     }
 
     /// Copies a message of this kind and takes it. `into` gives the memory for the payload beside
@@ -172,17 +174,11 @@ impl<P: LinePage> Link<P> {
         source: Address,
         into: impl FnOnce(usize) -> &'a mut [u8],
     ) -> Option<(Message, usize)> {
-        let slot = self.peer.offset;
-        // One load: the peer may change the length at any time. The flag of a block is above any
-        // length.
-        let bytes = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed) as usize;
-        if bytes > LONG_MAX_BYTES {
-            return None;
-        }
+        // One load: the peer may change the length at any time.
+        let head = self.peer_head();
+        let bytes = head.long_bytes()?;
         let long = into(bytes);
-        let m_type = self.page.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed();
-        let mut payload = [0; PAYLOAD_BYTES];
-        self.page.read(slot + PAYLOAD, &mut payload);
+        let (m_type, payload) = (head.m_type, self.peer_payload());
         let fitting = bytes.min(long.len());
         if fitting > 0 {
             self.page.read(self.side.other().long(), &mut long[..fitting]);

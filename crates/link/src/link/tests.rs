@@ -120,7 +120,7 @@ fn garbage_breaks_the_link() {
 fn a_length_beyond_the_link_is_refused_after_the_take() {
     let (mut client, mut server) = pair();
     client.post(MessageKind::Send, 1, 5, &PAYLOAD_A, &[]);
-    client.page.word32(LONG_BYTES).store(u32::MAX, Ordering::Relaxed);
+    client.page.word64(HEAD).store(u64::MAX, Ordering::Relaxed);
     let arrival = server.peek().unwrap().unwrap();
     assert_eq!(server.take(arrival, &mut [0; 64]).unwrap_err(), RuleBroken);
 }
@@ -350,13 +350,14 @@ fn the_fast_take_leaves_blocks_lies_and_withdrawn_messages_alone() {
     let (kind, state) = server.look().unwrap();
     assert!(server.take_long(kind, state, Address(9), |_| panic!("no length")).is_none());
     // A length beyond the link, with and without the flag of a block.
-    for lie in [1793, u32::MAX, IS_BLOCK] {
-        server.page.word32(server.peer.offset + LONG_BYTES).store(lie, Ordering::Relaxed);
+    for lie in [1793, u32::MAX, 1 << 31] {
+        let word = u64::from(lie) << 32;
+        server.page.word64(server.peer.offset + HEAD).store(word, Ordering::Relaxed);
         assert!(server.take_long(kind, state, Address(9), |_| panic!("no length")).is_none());
     }
     assert_eq!(client.is_taken(posted), Ok(false));
     assert_eq!(client.withdraw(posted), Ok(Withdrawing::Withdrawn));
-    server.page.word32(server.peer.offset + LONG_BYTES).store(8, Ordering::Relaxed);
+    server.page.word64(server.peer.offset + HEAD).store(8 << 32, Ordering::Relaxed);
     let mut room = [0; 8];
     assert!(server.take_long(kind, state, Address(9), |_| &mut room).is_none());
     assert!(server.owed().is_none());

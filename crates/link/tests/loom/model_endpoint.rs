@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 const SLOT: usize = 0x00;
 const SLOT_BYTES: usize = 0x40;
 const STAMP: usize = 8;
-const TYPE: usize = 16;
+const HEAD: usize = 16;
 const PAYLOAD: usize = 24;
 const NOTIFY: usize = 0x80;
 const FIRST_ARGUMENT: usize = 8;
@@ -62,7 +62,7 @@ pub fn link_page(queues: [&Arc<FutexQueue>; 2], detail: Detail) -> Memory {
         at64.push(slot);
         if detail.contents {
             at64.push(slot + PAYLOAD);
-            at32.push(slot + TYPE);
+            at64.push(slot + HEAD);
         }
         if detail.stamps {
             at64.push(slot + STAMP);
@@ -145,8 +145,8 @@ pub fn contents(value: u8) -> (i32, [u8; PAYLOAD_BYTES]) {
 
 /// Writes the type of the message of this side, as no rule allows to the other side.
 pub fn write_type(page: &Memory, side: LinkSide, m_type: i32) {
-    let cell = page.word32(SLOT + side as usize * SLOT_BYTES + TYPE);
-    cell.store(m_type.cast_unsigned(), Ordering::Relaxed);
+    let head = page.word64(SLOT + side as usize * SLOT_BYTES + HEAD);
+    m3ipc_link::Word64::store(head, m_type.cast_unsigned().into(), Ordering::Relaxed);
 }
 
 /// The number in a message. All its parts must have the same number.

@@ -10,7 +10,7 @@
 //! A request behind a deferred one gives that one up, and answers keep the order of the requests.
 //! So the daemon alone decides which of the two came first: the answer, or the end of the wait.
 
-use super::{Control, NO_WAIT_NS, OnSignal, answered};
+use super::{Control, NO_WAIT_NS, answered, go_on};
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
@@ -65,7 +65,7 @@ impl Control {
         if is_asked.as_ref().is_err_and(|fail| fail.code == Code::NotConn) {
             return is_asked.map(|()| Decided::Unknown(String::new()));
         }
-        let end = self.read_answer_until(end_ns, OnSignal::GoOn)?;
+        let end = self.read_answer_until(end_ns, &mut go_on)?;
         let Some((reply, fds)) = end else {
             let why = self.why_silent();
             self.open.give_up();
@@ -74,7 +74,7 @@ impl Control {
             }
             return Ok(Decided::Unknown(why));
         };
-        let proxy = match is_asked.and_then(|()| self.read_answer_until(end_ns, OnSignal::GoOn)) {
+        let proxy = match is_asked.and_then(|()| self.read_answer_until(end_ns, &mut go_on)) {
             Ok(Some((Reply::OtherNodes { proxy_pid, .. }, _))) => proxy_pid,
             Ok(None) => {
                 self.open.give_up();

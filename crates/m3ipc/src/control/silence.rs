@@ -1,6 +1,6 @@
 //! Waits for a silent daemon: why it is silent, and the callers that do not wait for a stopped one.
 
-use super::{Control, OnSignal, answered};
+use super::{Control, OnSignal, answered, go_on, stop};
 use crate::daemon;
 use crate::error::Fail;
 use m3ipc_abi::Code;
@@ -38,32 +38,33 @@ impl Control {
         } else {
             deadline_ns.saturating_sub(REASON_NS)
         };
-        if let Some(answer) = self.read_answer_until(first_ns, OnSignal::GoOn)? {
+        if let Some(answer) = self.read_answer_until(first_ns, &mut go_on)? {
             return answered(answer);
         }
         let silence = self.silence();
         let end_ns = if is_brief && self.is_stopped() { first_ns } else { deadline_ns };
-        self.answer_until(end_ns, OnSignal::GoOn).map_err(|fail| {
+        self.answer_until(end_ns, &mut go_on).map_err(|fail| {
             let is_silent = fail.code == Code::TimedOut && !fail.has_details();
             if is_silent { silence } else { fail }
         })
     }
 
-    /// Sends a request and waits for the reply until the deadline or a signal. If the daemon is
-    /// stopped, the wait ends soon. A later reply counts as given up.
+    /// Sends a request and waits for the reply until the deadline or a signal that ends the wait.
+    /// If the daemon is stopped, the wait ends soon. A later reply counts as given up.
     pub(crate) fn request_unless_stopped(
         &mut self,
         request: &Request,
         deadline_ns: u64,
+        on_signal: OnSignal<'_>,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send_until(request, deadline_ns)?;
         m3ipc_sys::pause_point("client.contact_requested");
         let check_ns = deadline_ns.min(m3ipc_sys::monotonic_ns() + STOPPED_CHECK_NS);
-        if let Some(answer) = self.read_answer_until(check_ns, OnSignal::Stop)? {
+        if let Some(answer) = self.read_answer_until(check_ns, on_signal)? {
             return answered(answer);
         }
         let end_ns = if self.is_stopped() { check_ns } else { deadline_ns };
-        self.answer_until(end_ns, OnSignal::Stop)
+        self.answer_until(end_ns, on_signal)
     }
 
     /// Sends a request in a call that ends at this deadline, with a short limit of its own and
@@ -74,7 +75,7 @@ impl Control {
         deadline_ns: u64,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         let soon_ns = m3ipc_sys::monotonic_ns() + SOON_NS;
-        self.request_unless_stopped(request, soon_ns.min(deadline_ns))
+        self.request_unless_stopped(request, soon_ns.min(deadline_ns), &mut stop)
     }
 }
 
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(failed.code, Code::TimedOut);
         let why = failed.why();
         assert!(why.contains("it is stopped"), "{why}");
-        let failed = control.request_unless_stopped(&Request::NodeInfo, u64::MAX);
+        let failed = control.request_unless_stopped(&Request::NodeInfo, u64::MAX, &mut stop);
         assert_eq!(failed.expect_err("no answer").code, Code::TimedOut);
     }
 
@@ -149,7 +150,7 @@ mod tests {
         });
         control.send(&Request::NodeInfo).expect("room");
         assert_eq!(control.answer(u64::MAX).expect("an answer").0, Reply::Done);
-        let answered = control.request_unless_stopped(&Request::NodeInfo, u64::MAX);
+        let answered = control.request_unless_stopped(&Request::NodeInfo, u64::MAX, &mut stop);
         assert_eq!(answered.expect("an answer").0, Reply::Done);
         drop(answering.join());
     }

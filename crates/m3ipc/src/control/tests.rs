@@ -48,7 +48,7 @@ fn the_ticket_of_a_wait_that_was_given_up_goes_back() {
         reply(Reply::Wait(ticket));
     };
     // The time limit passes before the reply comes.
-    let ended = control.request_until(&wait, 0);
+    let ended = control.request_until(&wait, 0, &mut stop);
     assert_eq!(ended.expect_err("no reply").code, Code::TimedOut);
     grant(7);
     assert!(control.next_event().expect("it is open").is_none());
@@ -73,7 +73,7 @@ fn the_ticket_of_a_wait_that_was_given_up_goes_back() {
 fn a_late_ticket_takes_no_reply_of_the_next_request() {
     let (mut control, daemon) = pair("late");
     let wait = Request::Await(m3ipc_wire::AwaitedEvent::Name("late".to_owned()));
-    let ended = control.request_until(&wait, 0);
+    let ended = control.request_until(&wait, 0, &mut stop);
     assert_eq!(ended.expect_err("no reply").code, Code::TimedOut);
     // Both replies come while the next request awaits its own.
     for reply in [Reply::Wait(7), Reply::Number(1), Reply::Done] {

@@ -1,6 +1,6 @@
 //! Requests whose reply waits for other processes: they have no limit while the daemon runs.
 
-use super::{CHECK_NS, Control, IfAbsent, OnSignal, RequestLimit, answered};
+use super::{CHECK_NS, Control, IfAbsent, OnSignal, RequestLimit, answered, go_on};
 use crate::error::Fail;
 use crate::timeout::Timeout;
 use m3ipc_abi::Code;
@@ -16,20 +16,25 @@ impl Control {
         request: &Request,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
-        self.answer_while_running(OnSignal::GoOn)
+        self.answer_while_running(&mut go_on)
     }
 
-    /// As [`request_while_running`](Self::request_while_running), but until a signal.
+    /// As [`request_while_running`](Self::request_while_running), but until a signal
+    /// that ends the wait.
     pub(crate) fn request_while_running_or_signal(
         &mut self,
         request: &Request,
+        on_signal: OnSignal<'_>,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
         m3ipc_sys::pause_point("client.contact_requested");
-        self.answer_while_running(OnSignal::Stop)
+        self.answer_while_running(on_signal)
     }
 
-    fn answer_while_running(&mut self, on_signal: OnSignal) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+    fn answer_while_running(
+        &mut self,
+        on_signal: OnSignal<'_>,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         loop {
             let check_ns = m3ipc_sys::monotonic_ns() + CHECK_NS;
             if let Some(answer) = self.read_answer_until(check_ns, on_signal)? {

@@ -26,12 +26,14 @@ impl Endpoint {
         let limit = limit.begun();
         let mut pause = ABSENT_PAUSE;
         loop {
+            let on_signal = &mut || self.waiter.interruption().by_signal();
+            let control = self.session.control_mut();
             let asked = if limit.is_no_wait() {
-                self.session.control_mut().request_unless_stopped(request, limit.at_ns())
+                control.request_unless_stopped(request, limit.at_ns(), on_signal)
             } else if limit.is_own() {
-                self.session.control_mut().request_until(request, limit.at_ns())
+                control.request_until(request, limit.at_ns(), on_signal)
             } else {
-                self.session.control_mut().request_through(request, limit.at_ns())
+                control.request_through(request, limit.at_ns())
             };
             match asked {
                 Err(fail) if fail.code == Code::NotConn && limit.has_passed() => {
@@ -51,6 +53,17 @@ impl Endpoint {
                 other => return other,
             }
         }
+    }
+
+    /// Sends a request and waits for the reply until this time, or until a signal that ends the
+    /// call.
+    pub(super) fn request_until(
+        &mut self,
+        request: &Request,
+        deadline_ns: u64,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        let on_signal = &mut || self.waiter.interruption().by_signal();
+        self.session.control_mut().request_until(request, deadline_ns, on_signal)
     }
 
     /// Connects to the successor of a daemon that is gone, or pauses.

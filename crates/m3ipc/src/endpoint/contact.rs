@@ -69,14 +69,16 @@ impl Endpoint {
         for _ in 0..TRIES {
             let request = self.session.missing_links().request_for(peer, deadline);
             m3ipc_sys::pause_point("client.before_contact");
+            let on_signal = &mut || self.waiter.interruption().by_signal();
+            let control = self.session.control_mut();
             let replied = if deadline.no_wait {
                 let until_ns = m3ipc_sys::monotonic_ns() + NO_WAIT_NS;
-                self.session.control_mut().request_unless_stopped(&request, until_ns)
+                control.request_unless_stopped(&request, until_ns, on_signal)
             } else if deadline.is_finite() {
-                self.session.control_mut().request_until(&request, deadline.at_ns)
+                control.request_until(&request, deadline.at_ns, on_signal)
             } else {
                 // The reply may wait for the peer: it claims its bind, or returns to a new daemon.
-                self.session.control_mut().request_while_running_or_signal(&request)
+                control.request_while_running_or_signal(&request, on_signal)
             };
             match replied {
                 Ok((Reply::Contact(info), _)) if info.address != peer.0 => {

@@ -88,7 +88,7 @@ fn a_removed_page_has_no_mark_and_its_slot_is_used_again() {
     assert_eq!(live & LIVENESS_OWNER_MASK, marks.rows[0].thread);
     marks.remove(mark);
     assert_eq!(word(&first_page).load(Ordering::Acquire), 0);
-    assert_eq!(marks.add(&second).unwrap(), EndMark { row: 0, slot: 0 });
+    assert_eq!(marks.add(&second).unwrap(), EndMark { marks: marks.number, row: 0, slot: 0 });
     assert_eq!(word(&first_page).load(Ordering::Acquire), 0);
     assert_eq!(word(&second_page).load(Ordering::Acquire), live);
 }
@@ -112,4 +112,15 @@ fn pages_beyond_all_rows_get_no_mark() {
     word(&page).store(0, Ordering::Release);
     assert_eq!(marks.add(&memory).unwrap_err(), Errno::NOSPC);
     assert_eq!(word(&page).load(Ordering::Acquire), 0);
+}
+
+#[test]
+fn a_mark_of_others_changes_nothing() {
+    let (mut marks, mut others) = (EndMarks::new(OFFSET).unwrap(), EndMarks::new(OFFSET).unwrap());
+    let (memory, page) = memory();
+    let foreign = others.add(&memory).unwrap();
+    let _own = marks.add(&memory).unwrap();
+    let live = word(&page).load(Ordering::Acquire);
+    marks.remove(foreign);
+    assert_eq!(word(&page).load(Ordering::Acquire), live);
 }

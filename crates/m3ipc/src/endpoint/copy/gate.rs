@@ -213,12 +213,10 @@ impl Endpoint {
         // A copy without waiting still asks for the gate first.
         let limit_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
         let until_ns = limit_ns.min(m3ipc_sys::monotonic_ns() + STALL_NS);
-        let (reply, fds) = match self.session.control_mut().request_until(&request, until_ns) {
+        let (reply, fds) = match self.request_until(&request, until_ns) {
             Err(fail) if fail.code == Code::NotConn => {
                 self.reattach_if_closed();
-                self.session
-                    .control_mut()
-                    .request_until(&request, m3ipc_sys::monotonic_ns() + STALL_NS)
+                self.request_until(&request, m3ipc_sys::monotonic_ns() + STALL_NS)
             }
             other => other,
         }
