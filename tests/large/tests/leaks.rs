@@ -2,7 +2,7 @@
 
 use m3ipc::test::TestNode;
 use m3ipc::{AreaConfig, BlockLifetime, Endpoint, Message, Source};
-use m3ipc_large::{Resources, daemon_pid, outcome, payload, take_pending, watchdog};
+use m3ipc_large::{Resources, daemon_pid, one_heap, outcome, payload, take_pending, watchdog};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -19,6 +19,7 @@ fn resources(node: &TestNode) -> [Resources; 2] {
 
 /// Runs `visit` with so many clients, one after the other, and compares the counts.
 fn come_and_go(clients: usize, mut visit: impl FnMut(&mut Endpoint, &mut Endpoint)) {
+    one_heap();
     let node = m3ipc::test::node();
     let mut server = node.vm().bind(1).expect("a private node");
     let mut visits = |count: usize, server: &mut Endpoint| {

@@ -75,8 +75,11 @@ fn a_service_in_a_system_slot_keeps_its_address() {
 
 #[test]
 fn a_hung_service_is_found_by_its_pings_and_a_living_one_is_left_alone() {
-    let pinged = "run = ['SERVICE', 'serve']\nping = '20ms'\nping-limit = '300ms'\n";
-    let services = format!("[service.a]\n{pinged}[service.b]\n{pinged}[service.c]\n{pinged}");
+    let pinged = "run = ['SERVICE', 'serve']\nping = '20ms'\n";
+    let hangs = format!("{pinged}ping-limit = '300ms'\n");
+    // A busy machine may hold up the one that lives, too.
+    let lives = format!("{pinged}ping-limit = '10s'\n");
+    let services = format!("[service.a]\n{hangs}[service.b]\n{hangs}[service.c]\n{lives}");
     let own = Supervised::start("hang", &services);
     let (hung, stopped, living) = (own.ready("a"), own.ready("b"), own.ready("c"));
     let mut client = own.client();
@@ -97,7 +100,7 @@ fn a_hung_service_is_found_by_its_pings_and_a_living_one_is_left_alone() {
 #[test]
 fn a_service_that_replaces_itself_or_binds_again_stays() {
     let services =
-        "[service.front]\nrun = ['SERVICE', 'count']\nping = '20ms'\nping-limit = '300ms'\n";
+        "[service.front]\nrun = ['SERVICE', 'count']\nping = '20ms'\nping-limit = '2s'\n";
     let own = Supervised::start("again", services);
     let before = own.ready("front");
     let mut client = own.client();
@@ -110,7 +113,7 @@ fn a_service_that_replaces_itself_or_binds_again_stays() {
         });
         let pings = told().lines().count();
         own.until(&format!("{how}: it takes pings again, for more than their limit"), |_| {
-            told().lines().count() > pings + 20
+            told().lines().count() > pings + 110
         });
         let after = own.ready("front");
         assert_eq!((after.pid, after.restarts), (before.pid, 0), "{how}: {}", own.log());
