@@ -4,7 +4,7 @@
 
 use crate::interpreter::call;
 use core::fmt::Display;
-use m3ipc::{Address, Code, ReceiveError, Source};
+use m3ipc::{Address, Code, Delivery, ReceiveError, SendError, SendRecError, Source};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyAny;
@@ -17,11 +17,13 @@ pub struct Fault {
     pub code: Code,
     pub text: String,
     pub peer: Option<Address>,
+    /// Whether the peer took the message, where that is known.
+    pub taken: Option<bool>,
 }
 
 impl Fault {
     pub fn new(op: &'static str, code: Code, text: impl Display) -> Self {
-        Self { op, code, text: text.to_string(), peer: None }
+        Self { op, code, text: text.to_string(), peer: None, taken: None }
     }
 
     /// The same with the peer of the operation.
@@ -37,6 +39,28 @@ pub fn of_receive(error: ReceiveError, source: Source) -> Fault {
     match source {
         Source::Any => fault,
         Source::From(peer) => fault.with(peer),
+    }
+}
+
+/// The failure of a call that sends a message.
+fn of_message(op: &'static str, code: Code, delivery: Delivery, text: &dyn Display) -> Fault {
+    let taken = match delivery {
+        Delivery::NotTaken => Some(false),
+        Delivery::Taken => Some(true),
+        Delivery::Unknown => None,
+    };
+    Fault { taken, ..Fault::new(op, code, text) }
+}
+
+impl From<SendError> for Fault {
+    fn from(error: SendError) -> Self {
+        of_message("send", error.code(), error.delivery(), &error)
+    }
+}
+
+impl From<SendRecError> for Fault {
+    fn from(error: SendRecError) -> Self {
+        of_message("call", error.code(), error.delivery(), &error)
     }
 }
 
@@ -56,9 +80,7 @@ from_errors! {
     NameError = "name",
     WaitError = "wait",
     WatchError = "watch",
-    SendError = "send",
     ReceiveError = "receive",
-    SendRecError = "call",
     ReplyError = "reply",
     NotifyError = "notify",
     AreaError = "block",
@@ -84,12 +106,13 @@ fn what_op(what: &str) -> &'static str {
 impl From<Fault> for PyErr {
     fn from(fault: Fault) -> Self {
         static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let Fault { op, code, text, peer } = fault;
+        let Fault { op, code, text, peer, taken } = fault;
         Python::attach(|py| {
             let make = MAKE.import(py, "m3ipc.errors", "_make");
             let peer = peer.filter(|peer| *peer != m3ipc::ANY && *peer != m3ipc::NONE);
-            let made = make
-                .and_then(|make| call(make, (op, code.number(), text, peer.map(|peer| peer.0))));
+            let made = make.and_then(|make| {
+                call(make, (op, code.number(), text, peer.map(|peer| peer.0), taken))
+            });
             made.map_or_else(|error| error, PyErr::from_value)
         })
     }

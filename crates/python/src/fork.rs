@@ -36,6 +36,6 @@ impl Birth {
             "this {what} belongs to the parent process, and a fork shares none; make one in the \
              child, or start children with subprocess or multiprocessing's \"spawn\""
         );
-        Err(Fault { op: "fork", code: Code::NotBind, text, peer: None })
+        Err(Fault { op: "fork", code: Code::NotBind, text, peer: None, taken: None })
     }
 }

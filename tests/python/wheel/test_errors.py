@@ -45,8 +45,28 @@ def test_kill_of_a_server(program, bind, takes):
         threading.Timer(1, lambda: server.send_signal(signal.SIGKILL)).start()
     with pytest.raises(m3ipc.DiedAfter if takes else m3ipc.DiedBefore) as error:
         client.call(to, b"x")
-    assert error.value.code == (-108 if takes else -109)
+    assert error.value.code == (-108 if takes else -109) and error.value.taken is takes
     assert "endpoint" in str(error.value)
+
+
+@pytest.mark.parametrize("takes", [False, True])
+def test_a_time_limit_tells_whether_the_request_was_taken(pair, takes):
+    server, client = pair
+    thread = threading.Thread(target=lambda: takes and server.receive(timeout=30))
+    thread.start()
+    limit = 0.01
+    while True:
+        with pytest.raises(m3ipc.CallTimedOut) as error:
+            client.call(server.address, timeout=limit)
+        # On a busy machine the server may come too late to take it.
+        if error.value.taken is takes:
+            break
+        assert takes
+        limit *= 2
+    thread.join()
+    with pytest.raises(m3ipc.TimedOut) as error:
+        client.send(server.address, b"x", timeout=0.01)
+    assert error.value.taken is False
 
 
 def test_a_circle_of_waits(pair):

@@ -18,8 +18,9 @@
      +- WorkerDied          a worker of a pool ended while it had the task
 
 Each exception has `code`, the number of the contract, and `peer`, the address of the other
-endpoint, or None. After `reply_receive`, `answered` says whether the client has its answer. The
-text says what happened and what to do next.
+endpoint, or None. After a call or a send, `taken` says whether the peer took the message, or is None
+if nobody knows. After `reply_receive`, `answered` says whether the client has its answer. The text
+says what happened and what to do next.
 
 >>> issubclass(DiedBefore, NotTaken) and issubclass(TimedOut, TimeoutError)
 True
@@ -32,10 +33,13 @@ class Error(Exception):
     code: int = 0
     peer: int | None = None
     answered: bool | None = None
+    taken: bool | None = None
 
 
 class NotTaken(Error):
     """The peer took nothing, so a repetition is safe."""
+
+    taken = False
 
 
 class OutcomeUnknown(Error):
@@ -181,11 +185,15 @@ _OF: dict[tuple[str, int], type[Error]] = {
 }
 
 
-def _make(op: str, code: int, text: str, peer: int | None) -> Error:
+def _make(
+    op: str, code: int, text: str, peer: int | None, taken: bool | None = None,
+) -> Error:
     """The exception for a code in an operation."""
     kind = _OF.get((op, code), _COMMON.get(code, Error))
     if kind is DaemonGone and peer is not None:
         kind = Unreachable
     error = kind(text)
     error.code, error.peer = code, peer
+    if taken is not None:
+        error.taken = taken
     return error
