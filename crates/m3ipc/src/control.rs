@@ -4,6 +4,7 @@ mod connect;
 mod decision;
 mod fail;
 mod limit;
+mod on_signal;
 mod open_requests;
 mod silence;
 mod while_running;
@@ -25,6 +26,8 @@ use m3ipc_wire::{
     AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, PeerInfo, REPLY_MAX_BYTES, Reply,
     Request, VERSION,
 };
+use on_signal::go_on;
+pub(crate) use on_signal::{OnSignal, stop};
 use open_requests::OpenRequests;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -78,19 +81,6 @@ pub(crate) struct LateArea {
     pub(crate) fds: Vec<OwnedFd>,
     /// The events of the area since then.
     pub(crate) events: Vec<(AreaEvent, Vec<OwnedFd>)>,
-}
-
-/// Says after a signal whether it ends the wait for a reply.
-pub(crate) type OnSignal<'a> = &'a mut dyn FnMut() -> bool;
-
-/// The wait of a call that every signal ends.
-pub(crate) fn stop() -> bool {
-    true
-}
-
-/// The wait of a call that no signal ends.
-fn go_on() -> bool {
-    false
 }
 
 /// Makes room for a frame of this length.
@@ -248,7 +238,10 @@ impl Control {
         deadline_ns: u64,
         on_signal: OnSignal<'_>,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.request_within(request, deadline_ns, on_signal)
+        self.give_back();
+        self.send_until(request, deadline_ns)?;
+        m3ipc_sys::pause_point("client.contact_requested");
+        self.answer_until(deadline_ns, on_signal)
     }
 
     /// Sends a request and waits for the reply until the deadline. Signals do not end the wait.
@@ -257,19 +250,7 @@ impl Control {
         request: &Request,
         deadline_ns: u64,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.request_within(request, deadline_ns, &mut go_on)
-    }
-
-    fn request_within(
-        &mut self,
-        request: &Request,
-        deadline_ns: u64,
-        on_signal: OnSignal<'_>,
-    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.give_back();
-        self.send_until(request, deadline_ns)?;
-        m3ipc_sys::pause_point("client.contact_requested");
-        self.answer_until(deadline_ns, on_signal)
+        self.request_until(request, deadline_ns, &mut go_on)
     }
 
     fn answer_until(

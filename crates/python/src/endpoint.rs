@@ -9,7 +9,7 @@ use crate::anchor::Anchor;
 use crate::block::{Block, Given, Memory};
 use crate::error::{Fault, busy, closed, of_receive};
 use crate::fork::Birth;
-use crate::interpreter::{self, detach};
+use crate::interpreter::{call as call_python, detach};
 use crate::message::{Delivery, Message, bodies};
 use crate::signals::Signals;
 use crate::timeout::of_seconds;
@@ -183,8 +183,7 @@ impl Endpoint {
             _ => {
                 refuse(inline)?;
                 let call = bodies!(py, "call")?;
-                let arguments = (slf, to, body, r#type, timeout, returns, codec);
-                Ok(interpreter::call(call, arguments)?.unbind())
+                Ok(call_python(call, (slf, to, body, r#type, timeout, returns, codec))?.unbind())
             }
         }
     }
@@ -209,7 +208,7 @@ impl Endpoint {
             None => {
                 refuse(inline)?;
                 let send = bodies!(slf.py(), "send")?;
-                interpreter::call(send, (slf, to, body, r#type, timeout, codec)).map(drop)
+                call_python(send, (slf, to, body, r#type, timeout, codec)).map(drop)
             }
         }
     }
@@ -506,7 +505,7 @@ impl Endpoint {
         to: Option<i32>,
     ) -> PyResult<Py<PyAny>> {
         let new_array = bodies!(slf.py(), "new_array")?;
-        Ok(interpreter::call(new_array, (slf, shape, dtype, to))?.unbind())
+        Ok(call_python(new_array, (slf, shape, dtype, to))?.unbind())
     }
 
     /// Gives a block away without a message. `BufferError` while it has views.

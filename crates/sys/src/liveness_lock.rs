@@ -59,7 +59,8 @@ impl LivenessLock {
     ///
     /// # Errors
     /// `INVAL` if the lock does not lie inside, aligned, or if the mapping is not writable; `BUSY`
-    /// if its word names an owner that has not ended; `NOSYS` if the C library has no robust mutexes.
+    /// if its word names an owner that has not ended; `NOSYS` if the C library has no robust
+    /// mutexes.
     ///
     /// # Source
     /// get_robust_list(2), pthread_mutexattr_setrobust(3)

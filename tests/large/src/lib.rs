@@ -5,7 +5,7 @@ mod payload;
 mod resources;
 
 pub use payload::{is_intact, payload};
-pub use resources::{Resources, one_heap};
+pub use resources::Resources;
 
 use m3ipc::test::TestNode;
 use m3ipc::{Endpoint, PendingRequest, ReceiveError, Received, SendRecError, Source, Timeout};

@@ -36,15 +36,3 @@ impl Resources {
         }
     }
 }
-
-/// Gives all threads of this process one heap. Each further heap of the C library takes 64 MiB of
-/// addresses for good, as soon as a thread begins.
-///
-/// # Panics
-/// If the C library refuses it.
-#[allow(unsafe_code)]
-pub fn one_heap() {
-    // SAFETY: two integers; the heaps that are there stay.
-    let done = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
-    assert_eq!(done, 1, "glibc knows the parameter");
-}

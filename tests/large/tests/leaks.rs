@@ -2,7 +2,8 @@
 
 use m3ipc::test::TestNode;
 use m3ipc::{AreaConfig, BlockLifetime, Endpoint, Message, Source};
-use m3ipc_large::{Resources, daemon_pid, one_heap, outcome, payload, take_pending, watchdog};
+use m3ipc_large::{Resources, daemon_pid, outcome, payload, take_pending, watchdog};
+use m3ipc_test_fixture::resources::one_heap;
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);

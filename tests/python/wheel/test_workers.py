@@ -157,6 +157,27 @@ def test_a_pool_recovers_from_the_end_of_the_daemon_and_a_worker(run):
     """) == "20000.0\n[20000.0, 20000.0]\n"
 
 
+def test_arrays_go_to_the_workers_that_live(vm, node):
+    with Pool(2, vm=vm, node=node) as pool:
+        assert pool.submit(np.sum, np.ones(20_000)).result() == 20_000
+        wait_until(lambda: len(pool._admitted()) == 2)
+        with pool._lock:  # the pool notes no end meanwhile
+            dead = pool._workers[0]
+            os.kill(dead.process.pid, signal.SIGKILL)
+            wait_until(lambda: is_dead(pool, dead.address))
+            arrays = [pool.array(20_000) for _ in range(4)]
+            tasks = [pool.submit(np.sum, np.ones(20_000)) for _ in range(4)]
+        assert dead.address not in {array._home for array in arrays}
+        assert [task.result() for task in tasks] == 4 * [20_000]
+
+
+def is_dead(pool, address):
+    try:
+        return pool._endpoint.notify(address)
+    except m3ipc.NotTaken:
+        return True
+
+
 FLAGS = """
     def flags():
         return [sys.flags.optimize, sys.flags.isolated, sys.flags.safe_path, sys.flags.dev_mode,

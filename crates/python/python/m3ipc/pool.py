@@ -157,13 +157,14 @@ class Pool:
         """
         self._check()
         with self._lock:
-            while not (self._closing or self._broken or self._admitted()):
-                self._is_admitted.wait()
-            self._check_open()
-            home = self._next_home()
-            array = _bodies.new_array(self._endpoint, shape, dtype, home)
-            array._home = home
-            return array
+            while True:
+                self._check_open()
+                array = self._at_home(
+                    lambda home: _bodies.new_array(self._endpoint, shape, dtype, home)
+                )
+                if array is not None:
+                    return array
+                self._is_admitted.wait(_LOOK)
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Runs a function in a worker. Its arguments are plain values, dataclasses and arrays."""
@@ -261,13 +262,28 @@ class Pool:
 
     def _copied(self, view: Any, home: int | None = None) -> Any:
         """A copy in the memory that is shared with a worker, or beside it before there is one."""
-        home = self._next_home() if home is None else home
-        if home is None:
+        if home is not None:
+            array = _bodies.copied(self._endpoint, home, view)
+            array._home = home
+            return array
+        array = self._at_home(lambda home: _bodies.copied(self._endpoint, home, view))
+        if array is None:
             plain_dtype(view.dtype)
             return view.copy()
-        array = _bodies.copied(self._endpoint, home, view)
-        array._home = home
         return array
+
+    def _at_home(self, make: Callable[[int], Array]) -> Array | None:
+        """An array for the next worker that lives. None if none does."""
+        for _ in self._admitted():
+            home = self._next_home()
+            assert home is not None
+            try:
+                array = make(home)
+            except (Died, NoSuchPeer):  # nobody has noted its end yet
+                continue
+            array._home = home
+            return array
+        return None
 
     def _start_worker(self) -> None:
         process = self._processes.start(
