@@ -28,7 +28,8 @@ mkdir -p "$work"
 # Packages of arm64: a kernel, and what Debian has at least. They are unpacked, not installed.
 fetch() {
     local dir=$work/apt source key=/usr/share/keyrings/debian-archive-keyring.gpg
-    [ -d "$work/kernel$pages" ] && [ -e "$work/base/bin/dash" ] && return
+    # The newest of the parts below stands for all.
+    [ -d "$work/kernel$pages" ] && [ -e "$work"/base/lib/*/libcap-ng.so.0 ] && return
     rm -rf "$work/debs"
     mkdir -p "$dir"/{lists,archives}/partial "$work/debs"
     : >"$dir/status"
@@ -47,7 +48,7 @@ C
     kernel=$(apt-cache depends "$kernel" | awk '/Depends: linux-image/ {print $2; exit}')
     # The programs that suites start, beside those of BusyBox, and their libraries.
     local parts=(busybox-static dash coreutils util-linux strace libc6 libgcc-s1 libacl1 libattr1
-        libgmp10 libselinux1 libpcre2-8-0 libunwind8 liblzma5)
+        libgmp10 libselinux1 libpcre2-8-0 libsmartcols1 libcap-ng0 libunwind8 liblzma5)
     (cd "$work/debs" && apt-get -q download "$kernel" "${parts[@]}")
     mkdir -p "$work/base"
     for part in "${parts[@]}"; do dpkg-deb -x "$work"/debs/"$part"_*.deb "$work/base"; done

@@ -5,7 +5,14 @@ use m3ipc::{Endpoint, Message, ReceiveError, Source, Timeout};
 use m3ipc_abi::Code;
 use m3ipc_test_fixture::{NodeFixture, in_child, watchdog};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// A case counts the sockets of the process, and other cases may be threads of it.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn descriptor(endpoint: &mut Endpoint) -> OwnedFd {
     endpoint.fd().expect("a descriptor").try_clone_to_owned().expect("a copy")
@@ -21,6 +28,7 @@ const LONG: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_wakeup_makes_the_descriptor_readable() {
+    let _alone = alone();
     watchdog(60);
     let fixture = NodeFixture::new("readable");
     let vm = fixture.vm("readable");
@@ -50,6 +58,7 @@ fn a_wakeup_makes_the_descriptor_readable() {
 
 #[test]
 fn a_wakeup_before_the_descriptor_is_used_is_seen_too() {
+    let _alone = alone();
     watchdog(60);
     let fixture = NodeFixture::new("readable-early");
     let vm = fixture.vm("readable");
@@ -60,25 +69,30 @@ fn a_wakeup_before_the_descriptor_is_used_is_seen_too() {
     assert_eq!(poller.try_receive(Source::Any), Err(ReceiveError::Woken(m3ipc_abi::ANY)));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wakeup_ends_an_awaited_receive() {
+#[test]
+fn a_wakeup_ends_an_awaited_receive() {
+    let _alone = alone();
     watchdog(60);
     let fixture = NodeFixture::new("readable-tokio");
     let vm = fixture.vm("readable");
     let poller = vm.bind(1).expect("a slot");
     let address = poller.address();
-    let mut poller = AsyncEndpoint::new(poller).expect("a descriptor");
     let waker = std::thread::spawn(move || {
         let mut other = vm.bind_thread(None).expect("a slot");
         std::thread::sleep(Duration::from_millis(100));
         let _ = other.wakeup(address);
     });
-    assert_eq!(poller.receive(Source::Any).await, Err(ReceiveError::Woken(m3ipc_abi::ANY)));
+    let runtime = tokio::runtime::Runtime::new().expect("its threads");
+    runtime.block_on(async {
+        let mut poller = AsyncEndpoint::new(poller).expect("a descriptor");
+        assert_eq!(poller.receive(Source::Any).await, Err(ReceiveError::Woken(m3ipc_abi::ANY)));
+    });
     waker.join().expect("it has woken");
 }
 
 #[test]
 fn a_call_of_a_child_by_fork_leaves_the_descriptor_to_its_parent() {
+    let _alone = alone();
     watchdog(60);
     let fixture = NodeFixture::new("readable-fork");
     let vm = fixture.vm("readable");
@@ -110,6 +124,7 @@ fn a_call_of_a_child_by_fork_leaves_the_descriptor_to_its_parent() {
 
 #[test]
 fn a_child_by_fork_keeps_no_socket_of_an_endpoint() {
+    let _alone = alone();
     watchdog(60);
     let fixture = NodeFixture::new("readable-sockets");
     let vm = fixture.vm("readable");
