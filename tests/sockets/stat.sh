@@ -13,7 +13,7 @@ await() {
 # The output of `m3 sock stat WORD...` must match a pattern: `shows NAME PATTERN WORD...`, or must
 # not match it: `lacks NAME PATTERN WORD...`.
 matches() {
-    name=$1
+    name="$kind stat ${1#"$kind "}"
     pattern=$2
     shift 2
     timeout -k 2 "$limit" "$built/m3" sock stat "$@" >"$work/seen" 2>"$work/error" </dev/null ||
@@ -21,10 +21,10 @@ matches() {
     grep -Eq -- "$pattern" "$work/seen"
 }
 shows() {
-    if matches "$@"; then passed=$((passed + 1)); else fail "$kind stat $1: no $2" "$work/seen"; fi
+    if matches "$@"; then passed=$((passed + 1)); else fail "$name: no $2" "$work/seen"; fi
 }
 lacks() {
-    if matches "$@"; then fail "$kind stat $1: $2" "$work/seen"; else passed=$((passed + 1)); fi
+    if matches "$@"; then fail "$name: $2" "$work/seen"; else passed=$((passed + 1)); fi
 }
 
 has_lines() {

@@ -82,8 +82,7 @@ pub fn try_node() -> Result<TestNode, NodeError> {
 fn attach(directory: &Path) -> Result<Node, NodeError> {
     let Some(program) = built_daemon() else { return Node::attach_at(directory) };
     crate::spawn::use_for_tests(&program);
-    let limit_ns = u64::try_from(START_LIMIT.as_nanos()).unwrap_or(u64::MAX);
-    let deadline_ns = m3ipc_sys::monotonic_ns() + limit_ns;
+    let deadline_ns = crate::Timeout::After(START_LIMIT).deadline().at_ns;
     crate::spawn::start(&program, &[], directory, false, deadline_ns)?;
     let begun = Instant::now();
     loop {

@@ -74,10 +74,7 @@ impl LivenessLock {
         let locked = Locked { page, offset, thread: crate::thread_id(), guard: ForkGuard::new()? };
         // A mutex that is in the list of a thread must not be made anew: threads take turns here.
         let _turn = ORPHANED.get().lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(
-            locked.word() & (LIVENESS_OWNER_MASK | LIVENESS_OWNER_DIED),
-            0 | LIVENESS_OWNER_DIED
-        ) {
+        if locked.word() & LIVENESS_OWNER_MASK != 0 {
             return Err(Errno::BUSY);
         }
         lock_robust(locked.mutex())?;

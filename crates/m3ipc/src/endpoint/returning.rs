@@ -20,6 +20,7 @@ use crate::control::IfAbsent;
 use crate::error::Fail;
 use m3ipc_abi::Code;
 use m3ipc_wire::{AreaRequest, PeerInfo, RecalledPeer, Request};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Peers in one frame: a number that surely fits.
@@ -133,12 +134,10 @@ impl Endpoint {
             life: peer.life,
             was_stand_in: peer.may_send & PeerInfo::MAY_HOLD != 0,
         });
-        let mut peers: Vec<RecalledPeer> = unread.collect();
-        let held: Vec<RecalledPeer> = self.peers.living().map(Peer::recalled).collect();
-        // The unread link of an address is the later one.
-        let is_latest = |it: &RecalledPeer| peers.iter().all(|other| other.address != it.address);
-        let held: Vec<RecalledPeer> = held.into_iter().filter(is_latest).collect();
-        peers.extend(held);
+        // The last link of an address is the latest one.
+        let links = self.peers.living().map(Peer::recalled).chain(unread);
+        let latest: BTreeMap<i32, RecalledPeer> = links.map(|link| (link.address, link)).collect();
+        let peers: Vec<RecalledPeer> = latest.into_values().collect();
         for part in peers.chunks(RECALL_PEERS) {
             self.session.tell(&Request::Recall(part.to_vec()))?;
         }

@@ -19,8 +19,8 @@
 
 Each exception has `code`, the number of the contract, and `peer`, the address of the other
 endpoint, or None. After a call or a send, `taken` says whether the peer took the message, or is
-None if nobody knows. After `reply_receive`, `answered` says whether the client has its answer. The
-text says what happened and what to do next.
+None where that is not known. After `reply_receive`, `answered` says whether the client has its
+answer. The text says what happened and what to do next.
 
 >>> issubclass(DiedBefore, NotTaken) and issubclass(TimedOut, TimeoutError)
 True
