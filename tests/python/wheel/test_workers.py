@@ -162,12 +162,13 @@ def test_arrays_go_to_the_workers_that_live(vm, node):
         assert pool.submit(np.sum, np.ones(20_000)).result() == 20_000
         wait_until(lambda: len(pool._admitted()) == 2)
         with pool._lock:  # the pool notes no end meanwhile
+            arrays = [pool.array(20_000) for _ in range(2)]  # each shares an area with its worker
             dead = pool._workers[0]
             os.kill(dead.process.pid, signal.SIGKILL)
             wait_until(lambda: is_dead(pool, dead.address))
-            arrays = [pool.array(20_000) for _ in range(4)]
+            arrays += [pool.array(20_000) for _ in range(4)]
             tasks = [pool.submit(np.sum, np.ones(20_000)) for _ in range(4)]
-        assert dead.address not in {array._home for array in arrays}
+        assert dead.address not in {array._home for array in arrays[2:]}
         assert [task.result() for task in tasks] == 4 * [20_000]
 
 

@@ -278,6 +278,7 @@ class Pool:
             home = self._next_home()
             assert home is not None
             try:
+                self._endpoint.watch(home)  # an area that is shared with it does not tell
                 array = make(home)
             except (Died, NoSuchPeer):  # nobody has noted its end yet
                 continue
