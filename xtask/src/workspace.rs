@@ -50,6 +50,9 @@ pub struct Target {
     pub kind: Vec<String>,
     /// Its root file.
     pub src_path: PathBuf,
+    /// Whether `cargo test` runs the tests in it.
+    #[serde(default)]
+    pub test: bool,
 }
 
 /// A direct dependency.

@@ -1,4 +1,5 @@
-//! Each Rust file belongs to a target: no compiler reads a file that no `mod` names.
+//! Each Rust file belongs to a target: no compiler reads a file that no `mod` names. A target whose
+//! tests cargo does not build (`test = false`) has none.
 //!
 //! The search begins at the root files of all targets and follows each `mod` that names a file,
 //! those of tests too. Packages beside the workspace have their roots at cargo's usual places, or
@@ -10,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use syn::visit::{self, Visit};
 
 use crate::error::Error;
+use crate::workspace::Target;
 
 use super::circles::path_attribute;
 use super::finding::{Finding, Report};
@@ -31,10 +33,16 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
     let in_root = |path: &Path| path.strip_prefix(&tree.workspace.root).map(Path::to_owned).ok();
     let targets = tree.workspace.packages.iter().flat_map(|package| &package.targets);
     let roots = targets
+        .clone()
         .filter_map(|target| in_root(&target.src_path))
         .chain(tree.manifests.iter().flat_map(roots_of))
         .collect();
-    let findings = check(&files, roots)?;
+    let mut findings = check(&files, roots)?;
+    let (tested, untested) = targets.partition(|target| target.test);
+    let roots_of = |targets: Vec<&Target>| {
+        targets.into_iter().filter_map(|target| in_root(&target.src_path)).collect()
+    };
+    findings.extend(check_tests(&files, roots_of(tested), roots_of(untested))?);
     Ok(Report { findings, figure: format!("{} Rust files, each in a target", files.len()) })
 }
 
@@ -55,6 +63,37 @@ fn roots_of(manifest: &Manifest) -> Vec<PathBuf> {
 
 /// One finding for each file that no root leads to.
 fn check(files: &[File<'_>], roots: Vec<PathBuf>) -> Result<Vec<Finding>, Error> {
+    let reached = reached(files, roots)?;
+    let orphans = files.iter().filter(|(path, _)| !reached.contains(*path));
+    Ok(orphans
+        .map(|(path, _)| Finding {
+            location: path.display().to_string(),
+            problem: "no target of a package leads to this file".to_owned(),
+            next: "Remove the file, or name it in a `mod`.",
+        })
+        .collect())
+}
+
+/// One finding for each file with tests to which only targets lead whose tests nobody builds.
+fn check_tests(
+    files: &[File<'_>],
+    tested: Vec<PathBuf>,
+    untested: Vec<PathBuf>,
+) -> Result<Vec<Finding>, Error> {
+    let (tested, untested) = (reached(files, tested)?, reached(files, untested)?);
+    let never = |path: &Path| untested.contains(path) && !tested.contains(path);
+    let silent = files.iter().filter(|(path, text)| never(path) && text.contains("#[test]"));
+    Ok(silent
+        .map(|(path, _)| Finding {
+            location: path.display().to_string(),
+            problem: "its tests never run".to_owned(),
+            next: "Remove `test = false` of its target from the manifest.",
+        })
+        .collect())
+}
+
+/// The files to which these roots lead.
+fn reached(files: &[File<'_>], roots: Vec<PathBuf>) -> Result<BTreeSet<PathBuf>, Error> {
     let mut reached = BTreeSet::new();
     // The folder of the modules of a root is its own.
     let mut open: Vec<(PathBuf, PathBuf)> =
@@ -70,14 +109,7 @@ fn check(files: &[File<'_>], roots: Vec<PathBuf>) -> Result<Vec<Finding>, Error>
         named.visit_file(&file);
         open.extend(named.found);
     }
-    let orphans = files.iter().filter(|(path, _)| !reached.contains(*path));
-    Ok(orphans
-        .map(|(path, _)| Finding {
-            location: path.display().to_string(),
-            problem: "no target of a package leads to this file".to_owned(),
-            next: "Remove the file, or name it in a `mod`.",
-        })
-        .collect())
+    Ok(reached)
 }
 
 /// The files that one file names in a `mod`, each with the folder of its own modules.
@@ -139,6 +171,23 @@ mod tests {
     fn a_file_that_no_module_names_fails() {
         let files = [("c/src/lib.rs", "mod a;"), ("c/src/a.rs", ""), ("c/src/b.rs", "")];
         assert_eq!(orphans(&files), ["c/src/b.rs"]);
+    }
+
+    #[test]
+    fn tests_that_nobody_builds_fail() {
+        let files = [
+            ("c/src/main.rs", "mod a; mod b;"),
+            ("c/src/lib.rs", "mod b;"),
+            ("c/src/a.rs", "#[test] fn t() {}"),
+            ("c/src/b.rs", "#[test] fn t() {}"),
+        ];
+        let files: Vec<File<'_>> =
+            files.iter().map(|(path, text)| (Path::new(*path), *text)).collect();
+        let root = |path: &str| vec![PathBuf::from(path)];
+        let found = check_tests(&files, root("c/src/lib.rs"), root("c/src/main.rs"));
+        let found = found.expect("the texts are Rust");
+        let found: Vec<&str> = found.iter().map(|finding| finding.location.as_str()).collect();
+        assert_eq!(found, ["c/src/a.rs"]);
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! Messages and copies from the shell, wait chains, and programs that `m3 run` binds.
 
-mod fixture;
-
-use fixture::Fixture;
+use crate::fixture::Fixture;
 
 /// Exit codes, as `--help` lists them.
 const OK: i32 = 0;

@@ -1,8 +1,6 @@
 //! The command line: help, daemon, VMs, checks, man pages and the demonstration.
 
-mod fixture;
-
-use fixture::{Fixture, send_signal};
+use crate::fixture::{Fixture, send_signal};
 use m3ipc_sys::Signal;
 use serde_json::Value;
 

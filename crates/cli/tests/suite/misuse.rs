@@ -13,9 +13,7 @@
 //! to do next.
 #![allow(clippy::unwrap_used)]
 
-mod fixture;
-
-use fixture::{Fixture, Running};
+use crate::fixture::{Fixture, Running};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -1,8 +1,6 @@
 //! `m3 trace`: calls and their phases, trace files, errors, and the death of a tracer.
 
-mod fixture;
-
-use fixture::Fixture;
+use crate::fixture::{self, Fixture};
 use std::process::{Command, Stdio};
 
 const OK: i32 = 0;

@@ -1,9 +1,7 @@
 //! Commands in directories of other users. Most of these tests need root.
 #![allow(clippy::unwrap_used)]
 
-mod fixture;
-
-use fixture::{Fixture, is_root};
+use crate::fixture::{Fixture, is_root};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 

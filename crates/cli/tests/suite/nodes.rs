@@ -1,9 +1,7 @@
 //! Commands of a node that knows other nodes. The test itself is its proxy.
 #![allow(clippy::unwrap_used)]
 
-mod fixture;
-
-use fixture::Fixture;
+use crate::fixture::Fixture;
 use m3ipc::nodes::{ForeignRange, OtherNode, Proxy};
 
 const FAILED: i32 = 1;

@@ -2,9 +2,7 @@
 //! and what to do next. A command that waits for ever would end by the fixture's watchdog.
 #![allow(clippy::unwrap_used)]
 
-mod fixture;
-
-use fixture::{CLOSE, Ended, Fixture, Running, send_signal};
+use crate::fixture::{CLOSE, Ended, Fixture, Running, send_signal};
 use m3ipc_sys::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

@@ -240,7 +240,8 @@ fn the_return_to_a_new_daemon_blocks_no_other_task() {
     std::fs::write(&late_daemon, text.replace("BASE", base.to_str().unwrap())).unwrap();
     std::fs::set_permissions(&late_daemon, Permissions::from_mode(0o700)).unwrap();
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-    again.args(["--exact", "the_return_to_a_new_daemon_blocks_no_other_task", "--nocapture"]);
+    let name = "asynchronous::the_return_to_a_new_daemon_blocks_no_other_task";
+    again.args(["--exact", name, "--nocapture"]);
     again.env("M3_TESTS_OWNER", std::process::id().to_string());
     let ended = again.env("M3_DAEMON", &late_daemon).env("M3_TEST_BASE", &base).status();
     let starts = std::fs::read_to_string(base.join("starts")).unwrap_or_default();
