@@ -224,9 +224,10 @@ pub fn peer_noted_close(end: PairEnd) -> bool {
     end.memory.word(pair::CLOSED[1 - (end.side & 1)]).load(Ordering::Relaxed) != 0
 }
 
-/// Notes that a process of this end found the pair.
+/// Notes that the current process found the pair, for this end.
 pub fn note_joined(end: PairEnd) {
-    end.memory.word(pair::JOINED[end.side & 1]).store(1, Ordering::Release);
+    let own = u64::from(process::id().unsigned_abs());
+    end.memory.word(pair::JOINED[end.side & 1]).store(own, Ordering::Release);
 }
 
 /// Whether a process of the other end found the pair.

@@ -22,7 +22,8 @@ const FIRST_ENTRIES: usize = 96;
 /// Bytes of the kernel's answer: some 25 entries.
 const LIST_BYTES: usize = 1024;
 /// Bytes of a pair's file that say whose it is and whether an end was closed.
-const HEAD_BYTES: usize = 160;
+const HEAD_BYTES: usize = 176;
+const _: () = assert!(HEAD_BYTES == pair::JOINED[1] + 8);
 
 /// Pairs that this process made.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -186,13 +187,17 @@ impl PairHead {
         bytes.map_or(0, |chunk| u64::from_ne_bytes(*chunk))
     }
 
-    /// Whether a process closed an end, or died, or no process ever used an end.
+    /// Whether a process closed an end, or died, or no process ever used an end. The kernel searches
+    /// all Unix sockets for the one of an end, so nobody asks it for pairs in use.
     fn may_be_dead(&self) -> bool {
-        let is_gone = |end: usize| {
-            let pid = self.at(pair::PROCESSES[end]);
-            !i32::try_from(pid).is_ok_and(process::exists)
-        };
-        [0, 1].into_iter().any(|end| self.at(pair::CLOSED[end]) != 0 || is_gone(end))
+        let users = [0, 1].map(|end| {
+            let receiver = self.at(pair::PROCESSES[end]);
+            if receiver == 0 { self.at(pair::JOINED[end]) } else { receiver }
+        });
+        let is_gone = |pid: u64| !i32::try_from(pid).is_ok_and(process::exists);
+        users == [0, 0]
+            || users.into_iter().any(|pid| pid != 0 && is_gone(pid))
+            || pair::CLOSED.into_iter().any(|closed| self.at(closed) != 0)
     }
 
     /// Whether the kernel knows neither end.
@@ -211,6 +216,25 @@ impl PairHead {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_in_use_are_not_looked_up() {
+        let own = u64::from(std::process::id());
+        let head = |words: &[(usize, u64)]| {
+            let mut head = [0; HEAD_BYTES];
+            for (at, word) in words {
+                head[*at..at + 8].copy_from_slice(&word.to_ne_bytes());
+            }
+            PairHead(head).may_be_dead()
+        };
+        let nobody = u64::from(u32::MAX >> 1);
+        let ([joined, _], [receives, _]) = (pair::JOINED, pair::PROCESSES);
+        assert!(!head(&[(joined, own)]), "the other end has not found it yet");
+        assert!(!head(&[(receives, own), (joined, nobody)]), "a child received it");
+        assert!(head(&[]), "its maker died");
+        assert!(head(&[(joined, own), (pair::JOINED[1], nobody)]), "one end died");
+        assert!(head(&[(joined, own), (pair::CLOSED[1], 1)]), "one end was closed");
+    }
 
     #[test]
     fn a_list_of_entries_is_parsed() {

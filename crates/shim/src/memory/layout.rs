@@ -75,7 +75,7 @@ pub mod pair {
     pub const PROCESSES: [usize; 2] = [128, 136];
     /// Not 0 after a process closed its last descriptor of this end.
     pub const CLOSED: [usize; 2] = [144, 152];
-    /// Not 0 after a process of this end found the pair.
+    /// The process of this end that found the pair last, or 0.
     pub const JOINED: [usize; 2] = [160, 168];
     /// The half whose sender is the lesser end, and the other.
     pub const HALVES: [usize; 2] = [512, 1024];
