@@ -16,10 +16,10 @@ WATCHES(event_mask_ends); WATCHES(event_mask_close); WATCHES(event_mask_both);
 WATCHES(event_mask_data); WATCHES(event_mask_dup);
 WATCHES(event_mask_reused); WATCHES(event_mask_turns); WATCHES(event_mask_early);
 WATCHES(threads_rouse); WATCHES(threads_elsewhere); WATCHES(threads_pool); WATCHES(threads_over);
-WATCHES(threads_closed);
+WATCHES(threads_closed); WATCHES(threads_reused);
 WATCHES(threads_cancelled); WATCHES(threads_jump); WATCHES(threads_mask); WATCHES(threads_ignored);
 WATCHES(fork_child); WATCHES(fork_prefork); WATCHES(fork_passed); WATCHES(fork_exec);
-WATCHES(fork_killed); WATCHES(fork_left);
+WATCHES(fork_killed); WATCHES(fork_left); WATCHES(fork_polled);
 WATCHES(many_level); WATCHES(many_edge); WATCHES(many_oneshot); WATCHES(many_sockets);
 WATCHES(many_bulk);
 WATCHES(many_churn); WATCHES(many_delayed);
@@ -59,7 +59,7 @@ void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
 BOTH(rare_zero_copy); BOTH(rare_control); BOTH(rare_many); BOTH(rare_numbers);
 BOTH(rare_quick_exit);
 void two_nested(void), one_exec(void), one_exec_number(void), one_vfork(void), one_spawn(void),
-    two_exec(void), one_pair(void);
+    one_spawn_null(void), two_exec(void), one_pair(void);
 
 #define CASE(name) { #name, one_##name, two_##name, 0 }
 /* This side makes its own streams and processes. */
@@ -84,6 +84,7 @@ const struct made cases[] = {
     { "exec_number", one_exec_number, two_exec, 0 },
     { "vfork", one_vfork, two_exec, 0 },
     { "spawn", one_spawn, two_exec, 0 },
+    { "spawn_null", one_spawn_null, two_exec, 0 },
     CASE(standard_output), CASE(standard_input), CASE(standard_ahead),
     { "standard_exec", one_standard_exec, two_standard_exec, 1 },
     { "standard_vfork", one_standard_vfork, two_standard_exec, 1 },
@@ -113,10 +114,10 @@ const struct made cases[] = {
     WATCH(event_mask_data), WATCH(event_mask_dup),
     WATCH(event_mask_reused), WATCH(event_mask_turns), WATCH(event_mask_early),
     WATCH(threads_rouse), WATCH(threads_elsewhere), WATCH(threads_pool), WATCH(threads_over),
-    WATCH(threads_closed),
+    WATCH(threads_closed), WATCH(threads_reused),
     WATCH(threads_cancelled), WATCH(threads_jump), WATCH(threads_mask), WATCH(threads_ignored),
     WATCH(fork_child), WATCH(fork_prefork), WATCH(fork_passed), WATCH(fork_exec),
-    WATCH(fork_killed), WATCH(fork_left),
+    WATCH(fork_killed), WATCH(fork_left), WATCH(fork_polled),
     { "fork_peer", one_fork_peer, two_servant, 0 },
     { "fork_peer_left", one_fork_peer_left, two_servant, 0 },
     WATCH(many_level), WATCH(many_edge), WATCH(many_oneshot), WATCH(many_sockets), WATCH(many_bulk),

@@ -218,6 +218,40 @@ void two_fork_exec(void)
     }
 }
 
+/* The set itself is polled, which may add a descriptor of the library to it. A child by fork has a
+ * copy of that one, and pauses. */
+void two_fork_polled(void)
+{
+    mesh(1);
+    int set = epoll_create1(0), gate[2];
+    struct pollfd one = { set, POLLIN, 0 };
+    if (pipe(gate) != 0)
+        quit("pipe");
+    watch(set, EPOLL_CTL_ADD, ends[1], EPOLLIN, 1);
+    for (int i = 0; i < 3; i++) {
+        far_write_here(1, "light");
+        WAIT(set, 0);
+        GET(read(ends[1], bytes, 100));
+        WAIT(set, 0);
+    }
+    far_write_here(1, "held");
+    say("poll: %d, %#x", poll(&one, 1, 30000), one.revents);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(read(gate[0], bytes, 1) == 1 ? 0 : 1);
+    WAIT(set, 30000);
+    GET(read(ends[1], bytes, 100));
+    WAIT(set, 0);
+    WAIT(set, 0);
+    say("poll: %d, %#x", poll(&one, 1, 0), one.revents);
+    far_later(gettid(), 1, "asleep");
+    WAIT(set, 30000);
+    GET(recv(ends[1], bytes, 6, MSG_WAITALL));
+    WAIT(set, 0);
+    DO(write(gate[1], "x", 1));
+    ended(child);
+}
+
 /* A process that shares the end is killed in its wait. The other process goes on. */
 void two_fork_killed(void)
 {

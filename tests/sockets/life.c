@@ -109,7 +109,9 @@ static void by_exec(int how)
         execv(words[0], words);
         _exit(127);
     }
-    if (how == 2 && posix_spawn(&child, words[0], NULL, NULL, words, environ) != 0)
+    /* A null environment is an empty one. */
+    char **environment = how == 4 ? NULL : environ;
+    if (child == -2 && posix_spawn(&child, words[0], NULL, NULL, words, environment) != 0)
         quit("posix_spawn");
     waitpid(child, &outcome, 0);
     say("the program ended with %d", WEXITSTATUS(outcome));
@@ -137,6 +139,11 @@ void one_vfork(void)
 void one_spawn(void)
 {
     by_exec(2);
+}
+
+void one_spawn_null(void)
+{
+    by_exec(4);
 }
 
 void two_exec(void)

@@ -237,6 +237,41 @@ void two_threads_closed(void)
     WAIT(set, 0);
 }
 
+/* A thread sleeps in read. Another one closes the socket, and the number becomes that of a socket
+ * with bytes: of the kernel, then of a stream that may go through rings. The thread gets the end of
+ * its own stream, and no bytes. */
+void two_threads_reused(void)
+{
+    int pair[2];
+    for (int how = 0; how < 2; how++) {
+        struct sleeper one;
+        mesh(2);
+        int number = ends[2];
+        for (int i = 0; i < 3; i++) {
+            far_write_here(2, "light");
+            GET(read(number, bytes, 100));
+            DO(write(number, "answer", 6));
+            far_read(2, 6);
+        }
+        begin(&one, number, act_read);
+        DO(close(number));
+        if (how == 0) {
+            if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+                quit("socketpair");
+            DO(write(pair[1], "another's", 9));
+            ends[1] = pair[0];
+        } else {
+            mesh(1);
+            far_write_here(1, "another's");
+        }
+        say("the number is used: %d", dup2(ends[1], number) == number);
+        far_close(2);
+        finish(&one, "its own stream");
+        GET(recv(number, bytes, 9, MSG_WAITALL));
+        DO(close(number));
+    }
+}
+
 /* A thread is cancelled in its wait, leaves it by a jump, or runs a handler. */
 void two_threads_cancelled(void)
 {

@@ -1,5 +1,6 @@
 //! The error of a command: what happened, why, the next step. The one place with exit codes.
 
+use crate::output::json_escaped;
 use m3ipc_abi::Code;
 use std::process::ExitCode;
 
@@ -141,14 +142,14 @@ impl CliError {
     }
 
     fn json(&self) -> String {
-        serde_json::json!({ "error": {
+        let value = serde_json::json!({ "error": {
             "what": self.what,
             "next": self.advice,
             "code": self.code.map(Code::number),
             "name": self.code.map(|code| format!("EMOL{}", code.name())),
             "exit": self.exit_code(),
-        }})
-        .to_string()
+        }});
+        json_escaped(&value.to_string())
     }
 }
 

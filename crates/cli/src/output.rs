@@ -36,7 +36,7 @@ impl Output {
     pub fn json(self, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(value)
             .map_err(|cause| CliError::system("cannot encode the result as JSON", cause))?;
-        self.line(text)
+        self.line(json_escaped(&text))
     }
 
     /// Writes `value` as JSON, or else `text`.
@@ -69,10 +69,38 @@ impl Output {
     }
 }
 
+/// JSON without control characters: serde_json leaves U+007F to U+009F, which a terminal may obey.
+pub fn json_escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
+/// A text of a peer in one line without colours: no row and no column of its own.
+pub fn one_line(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            clean.extend(letter.escape_default());
+        } else {
+            clean.push(letter);
+        }
+    }
+    clean
+}
+
 /// A table whose columns are as wide as their widest cells.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let clean = |row: &Vec<String>| row.iter().map(|cell| one_line(cell)).collect::<Vec<_>>();
+    let rows: Vec<_> = rows.iter().map(clean).collect();
     let mut width: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in width.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -112,6 +140,23 @@ mod tests {
             vec!["22".to_owned(), String::new()],
         ];
         assert_eq!(table(&["id", "name"], &rows), "id  name\n1   long name\n22");
+    }
+
+    #[test]
+    fn a_cell_makes_no_row_and_no_colour() {
+        let rows = vec![vec!["x\n1\t\x1b[31mred\u{9b}".to_owned(), "a \\ b".to_owned()]];
+        let text = table(&["name", "text"], &rows);
+        assert_eq!(text.lines().nth(1), Some("x\\n1\\t\\u{1b}[31mred\\u{9b}  a \\ b"), "{text}");
+        assert_eq!(text.lines().count(), 2);
+    }
+
+    #[test]
+    fn json_has_no_control_characters() {
+        let name = "a\u{7f}\u{9b}\n\u{e9}";
+        let text = json_escaped(&serde_json::json!({ "name": name }).to_string());
+        assert_eq!(text, "{\"name\":\"a\\u007f\\u009b\\n\u{e9}\"}");
+        let read: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        assert_eq!(read["name"], name);
     }
 
     #[test]

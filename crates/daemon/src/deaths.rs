@@ -133,14 +133,13 @@ impl Server {
         let id = connection.id.filter(|id| self.connections.of_endpoint(*id) == Some(token));
         if let Some(id) = id {
             self.connections.detach(id);
-            match &connection.pages {
-                // The endpoint is older than this connection, and its owner may return: it lacked
-                // the memory for the pages.
-                Some(pages) if pages.is_return && !pages.sealed => {
-                    self.complete_tickets(&pages.tickets, id.address.0);
-                }
-                _ => self.unbind_closed(id),
+            let pages = connection.pages.as_ref();
+            // If the endpoint is older than this connection, its owner may return: it lacked the
+            // memory for the pages.
+            if !pages.is_some_and(|pages| pages.is_return && !pages.sealed) {
+                self.unbind_closed(id);
             }
+            self.renew_waits(pages.map_or(&[], |pages| &pages.tickets));
         }
         self.start_idle_timer();
     }
@@ -254,8 +253,9 @@ impl Server {
             self.send_event(token, DaemonEvent::Unbound, Vec::new());
             if let Some(connection) = self.connections.get_mut(token) {
                 connection.former = connection.id.take();
-                connection.pages = None;
+                let pages = connection.pages.take();
                 self.deaths.unwatch_lock(token);
+                self.renew_waits(&pages.map_or_else(Vec::new, |pages| pages.tickets));
             }
         }
         let (code, why) = self.why_ended(id);

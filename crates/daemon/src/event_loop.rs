@@ -277,11 +277,12 @@ impl Server {
             }
             Timer::Look => self.look_for_mappings(),
             Timer::VmGrace(vm) => self.kill_members(vm),
-            // The next holder of a system slot has the same address, but another connection.
-            Timer::UnbindGrace(id, holder) if self.connections.of_endpoint(id) == holder => {
-                self.unbind_endpoint(id);
+            // The next holder of a system slot has the same address, but another life.
+            Timer::UnbindGrace(id, life) => {
+                if self.node.endpoint(id).is_some_and(|endpoint| endpoint.life == life) {
+                    self.unbind_endpoint(id);
+                }
             }
-            Timer::UnbindGrace(..) => {}
             Timer::Idle => self.leave_if_idle(),
             Timer::Place => self.leave_if_removed(),
             Timer::Flush(token) => self.flush_stalled(token),

@@ -125,13 +125,29 @@ impl Server {
             pages.control_page.raise(FLAG_UNBOUND);
         }
         self.send_event_to(id, DaemonEvent::Unbound);
-        let endpoint = self.node.endpoint(id).map(|it| (it.member.pid, it.uid, it.kind));
-        let Some((pid, uid, kind)) = endpoint else { return };
+        let Some(endpoint) = self.node.endpoint(id) else { return };
+        let (pid, uid, kind, life) =
+            (endpoint.member.pid, endpoint.uid, endpoint.kind, endpoint.life);
         // A signal for one thread would end the whole process.
         if kind.is_process() {
             self.deaths.signal(pid, uid, Signal::PIPE);
         }
-        let holder = self.connections.of_endpoint(id);
-        self.sources.set_timer(UNBIND_GRACE_NS, Timer::UnbindGrace(id, holder));
+        self.sources.set_timer(UNBIND_GRACE_NS, Timer::UnbindGrace(id, life));
+    }
+
+    /// Repeats the requests to leave that an endpoint without pages did not get.
+    pub(crate) fn ask_again_to_leave(&mut self, id: MemberId) {
+        let Some(life) = self.node.endpoint(id).map(|endpoint| endpoint.life) else { return };
+        let is_ending = self.node.vm(id.vm).is_ok_and(|vm| vm.state() == VmState::Ending);
+        let is_unbound = self.sources.is_timer_set(Timer::UnbindGrace(id, life));
+        for (is_asked, flag, event) in [
+            (is_ending, FLAG_ENDED, DaemonEvent::Ended),
+            (is_unbound, FLAG_UNBOUND, DaemonEvent::Unbound),
+        ] {
+            if is_asked && let Some(pages) = self.connections.pages_of(id) {
+                pages.control_page.raise(flag);
+                self.send_event_to(id, event);
+            }
+        }
     }
 }

@@ -43,6 +43,8 @@ pub struct Link<P: LinePage = SharedPage> {
     last: SlotState,
     /// The taken request that this side has not answered yet.
     owed: Option<SlotState>,
+    /// The same request, once this side has posted a message that is no reply: its take answers.
+    owed_behind: Option<SlotState>,
     /// The name of the block that came with the last taken message.
     block_name: [u8; BLOCK_NAME_BYTES],
     pulses: PulsePlaces,
@@ -79,6 +81,7 @@ impl<P: LinePage> Link<P> {
             side,
             last: SlotState::NEW,
             owed: None,
+            owed_behind: None,
             block_name: [0; BLOCK_NAME_BYTES],
             pulses: PulsePlaces::default(),
             may_peer_hold: false,
@@ -171,7 +174,14 @@ impl<P: LinePage> Link<P> {
         if !long.is_empty() {
             self.page.write(self.side.long(), long);
         }
-        self.publish(kind, (stamp, Head::long(m_type, long.len(), is_block)), payload)
+        if self.owed_behind.is_some() && self.is_last_taken() {
+            self.owed_behind = None;
+        }
+        let posted = self.publish(kind, (stamp, Head::long(m_type, long.len(), is_block)), payload);
+        if matches!(kind, MessageKind::Send | MessageKind::Request) && self.owed.is_some() {
+            self.owed_behind = self.owed.take();
+        }
+        posted
     }
 
     /// Whether the peer has taken this message.
@@ -330,17 +340,30 @@ impl<P: LinePage> Link<P> {
         self.last
     }
 
-    /// The taken request that this side has not answered yet.
+    /// The taken request that this side has not answered yet, neither by a reply nor by another
+    /// message that the peer has taken.
     #[must_use]
     pub fn owed(&self) -> Option<SlotState> {
-        self.owed
+        self.owed.or_else(|| self.owed_behind.filter(|_| !self.is_last_taken()))
+    }
+
+    /// Whether this side has taken a request, and has posted nothing since.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_asked(&self) -> bool {
+        self.owed.is_some()
+    }
+
+    /// This side owes the answer to a taken request again: it has withdrawn its answer.
+    pub fn owe_again(&mut self, request: SlotState) {
+        self.owed = Some(request);
     }
 
     /// Whether the peer awaits an answer of this side, as far as this side can see.
     #[must_use]
     #[inline]
     pub fn owes_answer(&self) -> bool {
-        self.owed.is_some_and(|request| slot::is_answer_awaited(self.peer_word(), request))
+        self.owed().is_some_and(|request| slot::is_answer_awaited(self.peer_word(), request))
     }
 
     /// Withdraws an answer that still lies in the slot although this side owes an answer to a later
@@ -369,7 +392,7 @@ impl<P: LinePage> Link<P> {
         long: impl Into<Payload<'a>>,
     ) -> Result<AnswerOutcome, RuleBroken> {
         if !self.owes_answer() {
-            self.owed = None;
+            (self.owed, self.owed_behind) = (None, None);
             return Ok(AnswerOutcome::NotAwaited);
         }
         if !self.is_free()? {
@@ -378,7 +401,8 @@ impl<P: LinePage> Link<P> {
                 return Ok(AnswerOutcome::NotAwaited);
             }
         }
-        let Some(request) = self.owed.take() else { return Ok(AnswerOutcome::NotAwaited) };
+        let Some(request) = self.owed() else { return Ok(AnswerOutcome::NotAwaited) };
+        (self.owed, self.owed_behind) = (None, None);
         let posted = self.post(kind, request.sequence(), m_type, payload, long);
         // The peer decides: if it abandoned the request before it could see the answer, the answer
         // goes back.

@@ -3,6 +3,7 @@
 mod connect;
 mod decision;
 mod fail;
+mod frame;
 mod limit;
 mod on_signal;
 mod open_requests;
@@ -18,13 +19,14 @@ pub(crate) use open_requests::{OpenRequest, RequestState};
 use crate::daemon;
 use crate::error::Fail;
 use connect::connect_or_start;
-use fail::{daemon_gone, no_descriptors, no_memory};
-use m3ipc_abi::Code;
+use fail::{daemon_gone, no_descriptors};
+use frame::next_frame;
+use m3ipc_abi::{Code, Extent};
 use m3ipc_link::LinkSide;
-use m3ipc_sys::{Errno, ParentOnlyFd};
+use m3ipc_sys::{Errno, Packet, ParentOnlyFd};
 use m3ipc_wire::{
-    AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, PeerInfo, REPLY_MAX_BYTES, Reply,
-    Request, VERSION,
+    AreaEvent, AreaInfo, AreaReply, AreaRequest, DaemonEvent, FromDaemon, PeerInfo, Reply, Request,
+    VERSION,
 };
 use on_signal::go_on;
 pub(crate) use on_signal::{OnSignal, stop};
@@ -65,8 +67,8 @@ pub(crate) struct Control {
     closed: bool,
     /// Requests that no call waits for. Their replies arrive before the reply to the next request.
     open: OpenRequests,
-    /// Tickets of waits that were given up before their replies came.
-    unwanted_tickets: Vec<u64>,
+    /// Requests that give back what came after its request was given up.
+    returns: Vec<Request>,
     /// Areas of late replies: this process may still map them.
     late_areas: Vec<LateArea>,
     /// The bounce buffer of a gate whose request was not polled since.
@@ -81,15 +83,6 @@ pub(crate) struct LateArea {
     pub(crate) fds: Vec<OwnedFd>,
     /// The events of the area since then.
     pub(crate) events: Vec<(AreaEvent, Vec<OwnedFd>)>,
-}
-
-/// Makes room for a frame of this length.
-fn make_room(frame: &mut Vec<u8>, bytes: usize) -> Result<(), Errno> {
-    let bytes = bytes.min(REPLY_MAX_BYTES);
-    frame.clear();
-    frame.try_reserve_exact(bytes).map_err(|_full| Errno::NOMEM)?;
-    frame.resize(bytes, 0);
-    Ok(())
 }
 
 impl Control {
@@ -160,7 +153,7 @@ impl Control {
             activity: 0,
             closed: false,
             open: OpenRequests::default(),
-            unwanted_tickets: Vec::new(),
+            returns: Vec::new(),
             late_areas: Vec::new(),
             gate_memory: None,
         };
@@ -274,7 +267,7 @@ impl Control {
         on_signal: OnSignal<'_>,
     ) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
         loop {
-            if let Some(answer) = self.read()? {
+            if let Some(answer) = self.read_answer()? {
                 return Ok(Some(answer));
             }
             let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
@@ -331,16 +324,22 @@ impl Control {
     /// Notes what a reply brought that nobody takes: the ticket of a wait.
     fn note_unwanted(&mut self, unwanted: Option<Reply>) {
         if let Some(Reply::Wait(ticket)) = unwanted {
-            self.unwanted_tickets.push(ticket);
+            self.returns.push(Request::Forget(ticket));
         }
     }
 
-    /// Gives unwanted tickets back. Never while a call awaits a reply: replies come in the order of
-    /// the requests.
+    /// Gives back what nobody wants. Never while a call awaits a reply: replies come in the order
+    /// of the requests.
     fn give_back(&mut self) {
-        for ticket in std::mem::take(&mut self.unwanted_tickets) {
-            self.request_later(&Request::Forget(ticket));
+        for request in std::mem::take(&mut self.returns) {
+            self.request_later(&request);
         }
+    }
+
+    /// Notes that a request for an extent of this area failed. If it was given up, its extent goes
+    /// back when it comes.
+    pub(crate) fn note_failed_extent(&mut self, area: u32) {
+        self.open.note_extent(area);
     }
 
     /// Sends a request whose reply nobody awaits.
@@ -380,28 +379,28 @@ impl Control {
 
     /// Reads one frame, if there is one. Returns a reply; queues an event.
     fn read(&mut self) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
-        // An endpoint sleeps most of the time, so it keeps no memory for frames.
-        let mut frame = Vec::new();
-        let mut is_reset = false;
-        let packet = loop {
-            let received = m3ipc_sys::next_packet_bytes(&self.socket).and_then(|bytes| {
-                make_room(&mut frame, bytes)?;
-                m3ipc_sys::receive_packet(&self.socket, &mut frame, false, true)
-            });
-            match received {
-                Ok(packet) => break packet,
-                Err(Errno::INTR) => {}
-                Err(Errno::NOMEM) => return Err(no_memory()),
-                Err(Errno::AGAIN) => return Ok(None),
-                // The kernel reports a reset once, ahead of the frames from before it.
-                Err(Errno::CONNRESET) if !std::mem::replace(&mut is_reset, true) => {}
-                Err(_) => return Err(daemon_gone()),
+        let frame = next_frame(&self.socket)?;
+        frame.map_or(Ok(None), |(frame, packet)| self.take_frame(&frame, packet))
+    }
+
+    /// Reads one frame for the request that was sent last. While there is no memory for a frame,
+    /// the reply is still to come: the request counts as given up.
+    fn read_answer(&mut self) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
+        let frame = next_frame(&self.socket).inspect_err(|fail| {
+            if fail.code == Code::NoMem {
+                self.open.give_up();
             }
-        };
-        if packet.bytes == 0 {
-            return Err(daemon_gone());
-        }
-        let frame = m3ipc_wire::decode(&frame[..packet.bytes]);
+        })?;
+        frame.map_or(Ok(None), |(frame, packet)| self.take_frame(&frame, packet))
+    }
+
+    /// Returns a reply; queues an event.
+    fn take_frame(
+        &mut self,
+        frame: &[u8],
+        packet: Packet,
+    ) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
+        let frame = m3ipc_wire::decode(frame);
         // An event without its descriptors is still worth its content; its user asks for them
         // again.
         if packet.truncated && self.open.is_empty() && matches!(frame, Ok(FromDaemon::Reply(_))) {
@@ -434,6 +433,12 @@ impl Control {
             Reply::Area(AreaReply::Joined { info, index }) => {
                 self.open.end_oldest(Ok(Reply::Done));
                 self.late_areas.push(LateArea { info, index, fds, events: Vec::new() });
+            }
+            // The caller never learned of it, and nobody else allocates there.
+            Reply::Area(AreaReply::Extent(Extent { offset, .. })) => {
+                let area = self.open.end_oldest_extent();
+                let release = |area| Request::Area(AreaRequest::Release { area, offset });
+                self.returns.extend(area.map(release));
             }
             reply @ Reply::CopyGate { .. } => {
                 let unwanted = self.open.end_oldest(Ok(reply));

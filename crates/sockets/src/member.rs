@@ -217,10 +217,9 @@ impl DomainMember {
         // A pair without connections would serve the next one. Pairs with departed peers serve
         // nothing.
         if pairs.len() >= IDLE_PAIRS_MAX {
-            lock(&self.prepared)
-                .clear()
-                .iter()
-                .for_each(|connection| self.report_closed(&connection.info));
+            // A request holds `control` while it takes `prepared`, so this lock must end first.
+            let dropped = lock(&self.prepared).clear();
+            dropped.iter().for_each(|connection| self.report_closed(&connection.info));
             pairs.retain(|_, pair| Arc::strong_count(pair) > 1 || !self.forget_pair(pair));
         }
         pairs.insert((id, side), Arc::clone(&pair));

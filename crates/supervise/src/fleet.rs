@@ -134,12 +134,12 @@ impl Fleet {
         orders
     }
 
-    /// Time has passed.
-    pub fn tick(&mut self, now_ns: Ns) -> Vec<Order> {
+    /// Time has passed. Only what was due at `looked_ns` happens, and its limits run from `now_ns`.
+    pub fn tick(&mut self, looked_ns: Ns, now_ns: Ns) -> Vec<Order> {
         let due: Vec<String> = self
             .members
             .iter()
-            .filter(|(_, member)| member.machine.due_ns().is_some_and(|due_ns| due_ns <= now_ns))
+            .filter(|(_, member)| member.machine.due_ns().is_some_and(|due_ns| due_ns <= looked_ns))
             .map(|(name, _)| name.clone())
             .collect();
         due.iter().flat_map(|name| self.on(name, Event::Tick, now_ns)).collect()

@@ -31,6 +31,15 @@ const REQUEST_MAX_BYTES: usize = 4096;
 /// The pause between two looks for the names of starting services: at first, and at most.
 const LOOK_NS: Ns = 2_000_000;
 const LOOK_MAX_NS: Ns = 100_000_000;
+/// The most messages of one round: a flood of them must not hold up signals, pings and restarts.
+const MESSAGES_PER_ROUND: u32 = 32;
+
+/// Whether messages may wait after a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Inbox {
+    Empty,
+    MayHoldMore,
+}
 
 /// A running supervisor.
 pub struct Supervisor {
@@ -92,25 +101,29 @@ impl Supervisor {
         loop {
             self.take_signals();
             self.reap();
-            if let Err(why) = self.serve()
-                && !self.is_ending
-            {
-                say(&format!("{why}; the services end"));
-                ended = Err(why);
-                self.end();
-            }
+            let inbox = self.serve().unwrap_or_else(|why| {
+                if !self.is_ending {
+                    say(&format!("{why}; the services end"));
+                    ended = Err(why);
+                    self.end();
+                }
+                Inbox::Empty
+            });
             self.look();
             self.check_names();
+            // The next steps may wait for the daemon. A ping that becomes late meanwhile counts in
+            // the next round, which looks first whether it was taken.
+            let looked_ns = monotonic_ns();
             self.check_pings();
             self.release_names();
-            self.check_late_pings();
-            let orders = self.fleet.tick(monotonic_ns());
+            self.check_late_pings(looked_ns);
+            let orders = self.fleet.tick(looked_ns, monotonic_ns());
             self.obey(orders);
             if self.is_ending && self.fleet.is_at_rest() {
                 return ended;
             }
             self.tell_manager();
-            self.wait();
+            self.wait(inbox);
         }
     }
 
@@ -215,15 +228,14 @@ impl Supervisor {
     }
 
     /// Before a ping counts as lost: a service with another endpoint has not got it.
-    fn check_late_pings(&mut self) {
-        let now_ns = monotonic_ns();
-        let late = self.fleet.members().iter().filter(|(_, it)| it.machine.is_ping_late(now_ns));
+    fn check_late_pings(&mut self, looked_ns: Ns) {
+        let late = self.fleet.members().iter().filter(|(_, it)| it.machine.is_ping_late(looked_ns));
         let late: Vec<String> = late.map(|(name, _)| name.clone()).collect();
         for name in late {
             let before = self.address(&name);
             let mut orders = self.look_again(&name);
             if orders.is_empty() && self.address(&name) != before {
-                orders = self.fleet.on(&name, Event::PingTaken, now_ns);
+                orders = self.fleet.on(&name, Event::PingTaken, monotonic_ns());
             }
             self.obey(orders);
         }
@@ -305,9 +317,9 @@ impl Supervisor {
         reloaded
     }
 
-    /// Answers the requests that wait.
-    fn serve(&mut self) -> Result<(), String> {
-        loop {
+    /// Answers the requests that wait, up to a bound.
+    fn serve(&mut self) -> Result<Inbox, String> {
+        for _ in 0..MESSAGES_PER_ROUND {
             match self.own.receive_bytes(Source::Any, Timeout::NoWait) {
                 Ok((received, bytes)) => {
                     if !received.is_request {
@@ -320,17 +332,18 @@ impl Supervisor {
                     // A client that gave up needs no answer.
                     let _ = self.own.answer_call(&received.message, &answer);
                 }
-                Err(ReceiveError::WouldBlock(_)) => return Ok(()),
+                Err(ReceiveError::WouldBlock(_)) => return Ok(Inbox::Empty),
                 Err(_) if !self.own.is_bound() => return Err("the VM has ended".to_owned()),
                 // One message failed, the next one may not.
                 Err(ReceiveError::Interrupted(_) | ReceiveError::Woken(_)) => {}
                 Err(error) => {
                     let uid = self.own.latest_peer().map_or(u32::MAX, |client| client.uid);
                     say_for(uid, &format!("a request is lost: {error}"));
-                    return Ok(());
+                    return Ok(Inbox::Empty);
                 }
             }
         }
+        Ok(Inbox::MayHoldMore)
     }
 
     fn answer(&mut self, client: Option<Identity>, bytes: &[u8]) -> Answer {
@@ -474,15 +487,15 @@ impl Supervisor {
             .status(format!("{ready} of {all} services ready, {} failed", count(State::Failed)));
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self, inbox: Inbox) {
         let now_ns = monotonic_ns();
         let watchdog_ns = self.manager.feed_watchdog(now_ns);
         let dues = [self.fleet.due_ns(), self.look_ns, watchdog_ns, self.held.due_ns(now_ns)];
-        let limit_ns = dues
-            .into_iter()
-            .flatten()
-            .min()
-            .map_or(u64::MAX, |due_ns| due_ns.saturating_sub(now_ns));
+        let due_ns = dues.into_iter().flatten().min();
+        let limit_ns = match inbox {
+            Inbox::MayHoldMore => 0,
+            Inbox::Empty => due_ns.map_or(u64::MAX, |due_ns| due_ns.saturating_sub(now_ns)),
+        };
         let mut fds = vec![self.signals.as_fd()];
         let Ok(own) = self.own.fd() else { return };
         fds.push(own);

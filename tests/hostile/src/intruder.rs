@@ -7,7 +7,7 @@ use crate::syscalls::{peek, poke_other, trace};
 use core::fmt::Display;
 use m3ipc_sys::Signal;
 use m3ipc_test_fixture::raw::RawMember;
-use m3ipc_wire::{BindKind, Privileges, RecalledPeer, Reply, Request};
+use m3ipc_wire::{BindKind, Privileges, RecalledPeer, Reply, Request, encode};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -144,6 +144,18 @@ fn signals(pid: i32, signal: Signal) -> bool {
 
 fn refused(reply: Option<Reply>) -> bool {
     matches!(reply, None | Some(Reply::Refused(_)))
+}
+
+/// Asks for the end of another endpoint at the first line of input.
+pub fn unbind(directory: &str, vm: &str, address: &str) {
+    let (vm, address) = (vm.parse().expect("a number"), address.parse().expect("a number"));
+    let mut raw = RawMember::greeted(Path::new(directory)).expect("the node runs");
+    println!("ready");
+    let mut lines = std::io::stdin().lines();
+    let _ask = lines.next();
+    assert!(raw.send_bytes(&encode(&Request::Unbind { vm, address }), &[]));
+    println!("asked");
+    println!("{}", if refused(raw.answer().map(|(reply, _)| reply)) { "refused" } else { "ended" });
 }
 
 /// A process without rights sends each request, and says a line for each.

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             intruder::run(directory, vm, victim, listener, daemon);
         }
         ("stranger", [directory, vm, victim]) => intruder::stranger(directory, vm, victim),
+        ("unbinder", [directory, vm, address]) => intruder::unbind(directory, vm, address),
         ("seals", [directory, vm, victim, foreign @ ..]) => {
             seals::run(directory, vm, victim, foreign)
         }

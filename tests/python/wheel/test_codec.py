@@ -1,7 +1,7 @@
 """The codec with msgspec and without it: one form of bytes."""
 import enum
 from dataclasses import dataclass, field
-from typing import Any, Literal, Optional
+from typing import Annotated, Any, Literal, Optional
 
 import pytest
 from m3ipc import DecodeError, Json, MessagePack, codec
@@ -113,6 +113,36 @@ def test_values_are_the_same_with_msgspec_and_without(monkeypatch, value, into, 
 def test_an_integer_stays_one_beside_floats(json):
     for into in (float | int, int | float):
         assert [type(json.decode(data, into)) for data in (b"1", b"1.0")] == [int, float]
+
+
+@dataclass
+class Other:
+    data: bytes = b""
+
+
+class Word(str, enum.Enum):
+    YES = "yes"
+
+
+@pytest.mark.parametrize("into", [
+    Inner | Other, Inner | dict[str, int], bytes | str, bytes | bytearray, Colour | str,
+    Colour | Word, Literal["abcd"] | bytes, Annotated[bytes, 1] | str, list[int] | set[int],
+    list[int] | list[str], tuple[int, int] | frozenset[int], list[Inner | Other | None],
+])
+def test_a_union_of_types_that_look_alike_is_refused(json, into):
+    for data in (b"{}", b'{"data": ""}', b'"r"', b"[]", b"null"):
+        with pytest.raises(TypeError, match="look alike"):
+            json.decode(data, into)
+
+
+@pytest.mark.parametrize("value, into", [
+    (Inner(b"\xff"), Inner | None), (None, Inner | None), (Colour.RED, Colour | None),
+    (Inner(b""), Inner | str | list[int] | int | None), ("a", Inner | str | list[int] | int),
+    ([1], Inner | str | list[int] | int), ("b", Literal["a"] | str), (1.5, int | float),
+    (b"\xff", bytes | int), (Level.LOW, Level | str),
+])
+def test_a_union_of_other_types_is_read(json, value, into):
+    assert json.decode(json.encode(value), into) == value
 
 
 @dataclass

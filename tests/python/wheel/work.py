@@ -1,4 +1,5 @@
 """Functions of tasks."""
+import functools
 import os
 import signal
 import sys
@@ -16,8 +17,45 @@ class Point:
     y: int
 
 
+@dataclass
+class Job:
+    data: bytes
+    either: bytes | str = ""
+
+
+class Base:
+    @classmethod
+    def name(cls):
+        return cls.__name__
+
+    @staticmethod
+    def three():
+        return 3
+
+    def method(self):
+        return 4
+
+
+class Derived(Base):
+    pass
+
+
 def total(array):
     return float(array.sum())
+
+
+@functools.wraps(total)
+def wrapped_total(array):
+    return -total(array)
+
+
+def same_job(job: Job) -> Job:
+    assert isinstance(job, Job)
+    return job
+
+
+def bytes_and_length(data) -> tuple[bytes, int]:
+    return data, len(data)
 
 
 def doubled(array):

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::lookup;
 use crate::options::NodeOptions;
-use crate::output::{Output, table, time};
+use crate::output::{Output, one_line, table, time};
 use crate::view::{area, wait_chain::wait_chains};
 use clap::Args;
 use m3ipc::{ANY, Address, EndpointInfo, OtherNodeInfo, VmInfo};
@@ -72,15 +72,15 @@ pub fn run(args: &Ps, out: Output) -> Result<()> {
     if !others.is_empty() {
         out.line(format!("\n{}", out.bold("other nodes")))?;
     }
-    others.iter().try_for_each(|it| out.line(format!("    {}", other(it))))?;
+    others.iter().try_for_each(|it| out.line(format!("    {}", one_line(&other(it)))))?;
     if !chains.is_empty() {
         out.line(format!("\n{}", out.bold("wait chains (by slot)")))?;
     }
-    chains.iter().try_for_each(|chain| out.line(format!("    {chain}")))?;
+    chains.iter().try_for_each(|chain| out.line(format!("    {}", one_line(chain))))?;
     if !areas.is_empty() {
         out.line(format!("\n{}", out.bold("areas")))?;
     }
-    areas.iter().try_for_each(|area| out.line(format!("    {area}")))
+    areas.iter().try_for_each(|area| out.line(format!("    {}", one_line(area))))
 }
 
 /// The state of another node.

@@ -4,7 +4,7 @@ use super::nodes;
 use crate::error::{CliError, Result};
 use crate::lookup;
 use crate::options::NodeOptions;
-use crate::output::{Output, table};
+use crate::output::{Output, one_line, table};
 use crate::view::area;
 use clap::{Args, Subcommand};
 use m3ipc::{EndpointInfo, Parameters, VmConfig, VmInfo, VmLife};
@@ -230,7 +230,7 @@ fn count(members: &[EndpointInfo]) -> String {
 
 /// A member in one line.
 fn member(endpoint: &EndpointInfo) -> String {
-    let names = endpoint.names.join(",");
+    let names = one_line(&endpoint.names.join(","));
     format!("endpoint {} {names} of process {}", endpoint.address, endpoint.pid)
 }
 
@@ -318,10 +318,10 @@ fn info(args: &Named, out: Output) -> Result<()> {
             if members.is_empty() { "" } else { "; `m3 ps` lists them" }
         ),
     ];
-    lines.iter().try_for_each(|line| out.line(line))?;
+    lines.iter().try_for_each(|line| out.line(one_line(line)))?;
     let mut domains = info.domains.iter();
     domains.try_for_each(|(name, number)| {
-        out.line(format!("    domain {number} of com-sockets is {name}"))
+        out.line(format!("    domain {number} of com-sockets is {}", one_line(name)))
     })?;
     areas.iter().try_for_each(|area| out.line(format!("    {}", area::text(area))))
 }

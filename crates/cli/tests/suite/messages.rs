@@ -178,3 +178,24 @@ fn run_binds_a_program_and_returns_its_exit_code() {
     );
     assert_eq!(server.wait().code, OK);
 }
+
+#[test]
+fn names_with_control_characters_break_neither_json_nor_the_table() {
+    let fixture = Fixture::with_vm("shop");
+    let names = ["a\u{7f}\u{9b}", "x\nforged", "y\u{1b}[31mred"];
+    let _running: Vec<_> =
+        names.iter().map(|name| fixture.start(&["echo", "shop", "--as", name])).collect();
+    fixture.wait_until("the endpoints have their names", || {
+        let all = fixture.run(&["ps", "shop", "--json"]).json();
+        let listed = all[0]["endpoints"].as_array().cloned().unwrap_or_default();
+        names.iter().all(|name| listed.iter().any(|endpoint| endpoint["names"][0] == *name))
+    });
+    let table = fixture.run(&["ps", "shop"]).out;
+    assert_eq!(table.lines().count(), 1 + names.len(), "{table}");
+    assert!(table.contains("x\\nforged") && !table.contains('\u{1b}'), "{table}");
+    let refused = fixture.run(&["vm", "create", "x", "--from", "b\u{7f}", "--json"]);
+    let error: serde_json::Value =
+        serde_json::from_str(&refused.err).unwrap_or_else(|cause| panic!("{cause}: {refused:?}"));
+    let what = error["error"]["what"].as_str();
+    assert!(what.is_some_and(|what| what.contains("b\u{7f}")), "{error}");
+}

@@ -114,6 +114,7 @@ impl Server {
                 m3ipc_sys::pause_point("daemon.bind_recorded");
                 if let Some(Err(errno)) = tid.map(|tid| self.watch_thread(cred.pid, tid)) {
                     self.unbind_endpoint(id);
+                    self.renew_waits(&bound.tickets);
                     let why = format!("the thread cannot be watched: {errno}; free descriptors");
                     return self.refuse(token, Code::NoMem, why);
                 }
@@ -178,6 +179,7 @@ impl Server {
                 if !is_return {
                     self.unbind_endpoint(id);
                 }
+                self.renew_waits(&tickets);
                 return self.refuse(token, Code::NoMem, why);
             }
         };
@@ -205,6 +207,9 @@ impl Server {
             max_copy_bytes: self.node.terms().max_copy_bytes,
         };
         self.reply(token, bound, fds);
+        if is_return {
+            self.ask_again_to_leave(id);
+        }
         m3ipc_sys::pause_point("daemon.pages_given");
     }
 

@@ -45,19 +45,22 @@ impl Server {
             );
             return self.refuse(token, Code::Privileges, why);
         }
+        // Ahead of the bind, which completes the tickets of waiters.
+        if self.watch_process(pid, fd).is_err() {
+            let why = "the process cannot be watched; free descriptors";
+            return self.refuse(token, Code::NoMem, why);
+        }
         let member = Member { pid, tid: None, started };
         match self.node.bind(vm, slot, member, cred, MemberKind::Foreign { uid, gid }, None) {
             Ok(bound) => {
                 self.record();
-                if self.watch_process(pid, fd).is_err() {
-                    self.release_process(pid);
-                    let why = "the process cannot be watched; free descriptors";
-                    return self.refuse(token, Code::NoMem, why);
-                }
                 self.complete_tickets(&bound.tickets, bound.address.0);
                 self.reply_number(token, bound.address.0);
             }
-            Err(error) => self.refuse(token, error.code(), error),
+            Err(error) => {
+                self.unwatch_unneeded(pid);
+                self.refuse(token, error.code(), error);
+            }
         }
     }
 

@@ -144,12 +144,16 @@ impl Server {
     /// After a takeover, a member names the peers of its links. Peers that ended while no daemon
     /// ran, or before the member came back, are announced now: another endpoint may have the
     /// address.
+    ///
+    /// Links are in the journal before a party gets them, so this one names others only if the
+    /// journal lost its end, or as an attack. It then hears of an end: nobody would tell it of a
+    /// later one. Its next call makes a new link.
     pub(super) fn recall_links(&mut self, token: Token, peers: &[RecalledPeer]) {
         let Some(own) = self.require_endpoint(token) else { return };
         for recalled in peers {
             let peer = MemberId::new(own.vm, Address(recalled.address));
             let now = self.node.endpoint(peer).map(|endpoint| endpoint.life);
-            if now == Some(recalled.life) {
+            if now == Some(recalled.life) && self.node.is_linked(own, peer.address) {
                 // This party holds the link. The other party speaks for itself.
                 self.links.hold(own, peer);
                 if let Some(connection) = self.connections.get_mut(token) {

@@ -58,8 +58,9 @@ impl Server {
         self.defer(token, Deferred::NodeEnd);
         for vm in vms {
             // A VM that is ending already goes on with its end.
-            if self.node.begin_end(vm, &root).is_ok() {
+            if let Ok(ending) = self.node.begin_end(vm, &root) {
                 self.record();
+                self.complete_tickets(&ending.tickets, Code::VmNotRun.number());
                 self.end_members(vm, Some(cred.pid));
             }
         }

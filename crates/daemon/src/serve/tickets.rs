@@ -59,10 +59,41 @@ impl Server {
                     let id = MemberId::new(own.vm, address);
                     self.connections.await_pages(id, ticket, TICKETS_MAX);
                 }
-                self.connections.add_ticket(token, ticket, charges);
+                self.connections.add_ticket(token, (ticket, event.clone()), charges);
                 self.reply(token, Reply::Wait(ticket.0), Vec::new());
             }
             Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    /// Waits for an endpoint that has ended, perhaps before its bind took effect, go on or end with
+    /// the code that a new request would get.
+    pub(crate) fn renew_waits(&mut self, tickets: &[TicketId]) {
+        for ticket in tickets {
+            let Some(event) = self.connections.awaited(*ticket).cloned() else { continue };
+            let owner = self.connections.owner_of(*ticket);
+            let Some(waiter) = owner.and_then(|owner| self.connections.get(owner)) else {
+                continue;
+            };
+            let (own, cred) = (waiter.id, waiter.cred.clone());
+            let member = Member { pid: cred.pid, tid: None, started: waiter.started };
+            let number = match self.register_wait(own, (member, &cred), &event, *ticket) {
+                Some(Ok(Wait::Registered)) => continue,
+                Some(Ok(Wait::Already(address))) if self.is_usable(own, &event, address) => {
+                    address.0
+                }
+                Some(Ok(Wait::Already(address))) => {
+                    if let Some(own) = own {
+                        let id = MemberId::new(own.vm, address);
+                        self.connections.await_pages(id, *ticket, TICKETS_MAX);
+                    }
+                    continue;
+                }
+                Some(Err(error)) => error.code().number(),
+                // The waiter has no endpoint any more.
+                None => Code::Endpoint.number(),
+            };
+            self.complete_tickets(&[*ticket], number);
         }
     }
 

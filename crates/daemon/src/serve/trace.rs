@@ -89,7 +89,7 @@ impl Server {
         match m3ipc_sys::create_sealable_memory("m3-trace", bytes) {
             Ok(ring) => {
                 let ring = Rc::new(MemberFd::from(ring));
-                self.traces.add_sent_ring(vm, member, Rc::clone(&ring));
+                self.traces.add_sent_ring(id, member, Rc::clone(&ring));
                 let event = DaemonEvent::Trace(TraceEvent::On { sharp });
                 self.send_event(member, event, vec![ring]);
             }

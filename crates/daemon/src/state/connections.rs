@@ -4,12 +4,14 @@ use super::connection::{Connection, Deferred, EndpointPages};
 use crate::quota::Charge;
 use crate::tables::{MemberId, TicketId};
 use crate::token::Token;
+use m3ipc_wire::AwaitedEvent;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The wait of a member for an event.
 #[derive(Debug)]
 struct OpenTicket {
     owner: Token,
+    event: AwaitedEvent,
     _charges: Vec<Charge>,
 }
 
@@ -156,8 +158,13 @@ impl Connections {
     }
 
     /// Adds a ticket of a connection.
-    pub(crate) fn add_ticket(&mut self, token: Token, ticket: TicketId, charges: Vec<Charge>) {
-        self.tickets.insert(ticket, OpenTicket { owner: token, _charges: charges });
+    pub(crate) fn add_ticket(
+        &mut self,
+        token: Token,
+        (ticket, event): (TicketId, AwaitedEvent),
+        charges: Vec<Charge>,
+    ) {
+        self.tickets.insert(ticket, OpenTicket { owner: token, event, _charges: charges });
         if let Some(connection) = self.by_token.get_mut(&token) {
             connection.tickets.push(ticket);
         }
@@ -166,6 +173,11 @@ impl Connections {
     /// The connection that has this ticket open.
     pub(crate) fn owner_of(&self, ticket: TicketId) -> Option<Token> {
         self.tickets.get(&ticket).map(|open| open.owner)
+    }
+
+    /// The event that a ticket waits for.
+    pub(crate) fn awaited(&self, ticket: TicketId) -> Option<&AwaitedEvent> {
+        self.tickets.get(&ticket).map(|open| &open.event)
     }
 
     /// Removes a ticket, and returns the connection that had it open.

@@ -15,8 +15,8 @@ pub(crate) enum Timer {
     Look,
     /// Kill the remaining members of this ending VM.
     VmGrace(i32),
-    /// Unbind this endpoint if the same connection still holds it.
-    UnbindGrace(MemberId, Option<Token>),
+    /// Unbind this endpoint if it is still in this life.
+    UnbindGrace(MemberId, u64),
     /// Leave if the node is still unused.
     Idle,
     /// Look whether the socket is still in its place.

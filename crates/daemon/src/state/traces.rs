@@ -4,7 +4,7 @@ use super::member_fd::MemberFd;
 use crate::tables::MemberId;
 use crate::token::Token;
 use m3ipc_link::trace_bytes;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// The trace of one VM.
@@ -17,8 +17,15 @@ pub(crate) struct Trace {
     pub(crate) sharp: bool,
     /// Distinguishes this trace from earlier ones of the VM.
     pub(crate) number: u64,
-    /// Memory of the trace's rings.
-    bytes: u64,
+    /// The living endpoints that have got rings.
+    ring_holders: BTreeSet<MemberId>,
+}
+
+impl Trace {
+    /// Memory of the rings, in bytes.
+    fn bytes(&self) -> u64 {
+        self.ring_holders.len() as u64 * trace_bytes(self.slots)
+    }
 }
 
 /// All traces.
@@ -34,7 +41,8 @@ impl Traces {
     pub(crate) fn begin(&mut self, vm: i32, tracer: Token, uid: u32, slots: u32, sharp: bool) {
         self.latest += 1;
         let number = self.latest;
-        self.by_vm.insert(vm, Trace { tracer, uid, slots, sharp, number, bytes: 0 });
+        let ring_holders = BTreeSet::new();
+        self.by_vm.insert(vm, Trace { tracer, uid, slots, sharp, number, ring_holders });
     }
 
     pub(crate) fn get(&self, vm: i32) -> Option<&Trace> {
@@ -44,7 +52,7 @@ impl Traces {
     /// Memory of the rings of one user's traces, in bytes.
     pub(crate) fn bytes_of(&self, uid: u32) -> u64 {
         let of_user = self.by_vm.values().filter(|trace| trace.uid == uid);
-        of_user.map(|trace| trace.bytes).sum()
+        of_user.map(Trace::bytes).sum()
     }
 
     /// Whether a member has not mapped its last ring yet.
@@ -53,9 +61,9 @@ impl Traces {
     }
 
     /// Records a ring that the daemon sends to a member.
-    pub(crate) fn add_sent_ring(&mut self, vm: i32, member: Token, ring: Rc<MemberFd>) {
-        let Some(trace) = self.by_vm.get_mut(&vm) else { return };
-        trace.bytes += trace_bytes(trace.slots);
+    pub(crate) fn add_sent_ring(&mut self, id: MemberId, member: Token, ring: Rc<MemberFd>) {
+        let Some(trace) = self.by_vm.get_mut(&id.vm) else { return };
+        trace.ring_holders.insert(id);
         self.sent_rings.insert(member, (trace.number, ring));
     }
 
@@ -70,7 +78,7 @@ impl Traces {
             self.sent_rings.remove(&member);
         }
         let trace = self.by_vm.get_mut(&id.vm)?;
-        trace.bytes = trace.bytes.saturating_sub(trace_bytes(trace.slots));
+        trace.ring_holders.remove(&id);
         Some(trace.tracer)
     }
 
@@ -85,5 +93,32 @@ impl Traces {
 
     pub(crate) fn remove_vm(&mut self, vm: i32) {
         self.by_vm.remove(&vm);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use m3ipc_abi::Address;
+
+    #[test]
+    fn the_end_of_an_endpoint_without_a_ring_releases_no_memory() {
+        const USER: u32 = 1000;
+        let mut traces = Traces::default();
+        let [tracer, member, refused] = [1, 2, 3].map(Token::of);
+        let [with_ring, without] = [1, 2].map(|slot| MemberId::new(0, Address(slot)));
+        traces.begin(0, tracer, USER, 64, false);
+        let ring = m3ipc_sys::create_memory("m3-trace", 4096).unwrap();
+        traces.add_sent_ring(with_ring, member, Rc::new(MemberFd::from(ring)));
+        let bytes = traces.bytes_of(USER);
+        assert_eq!(bytes, trace_bytes(64));
+        for _ in 0..2 {
+            assert_eq!(traces.remove_member(without, Some(refused)), Some(tracer));
+            assert_eq!(traces.bytes_of(USER), bytes);
+        }
+        for _ in 0..2 {
+            assert_eq!(traces.remove_member(with_ring, Some(member)), Some(tracer));
+            assert_eq!(traces.bytes_of(USER), 0);
+        }
     }
 }

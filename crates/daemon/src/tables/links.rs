@@ -61,6 +61,13 @@ impl Node {
         linked
     }
 
+    /// Whether two endpoints of one VM live and have a link.
+    #[must_use]
+    pub fn is_linked(&self, id: MemberId, peer: Address) -> bool {
+        let knows = |id, peer| self.endpoint(id).is_some_and(|it| it.links.get(peer).is_some());
+        knows(id, peer) && knows(MemberId::new(id.vm, peer), id.address)
+    }
+
     /// The peers with which an endpoint has links, by address.
     #[must_use]
     pub fn peers(&self, id: MemberId) -> Vec<LinkedPeer> {

@@ -148,7 +148,7 @@ impl Daemon<'_> {
             (Request::Recall(peers), Some(own)) => {
                 for peer in peers {
                     let peer_id = MemberId::new(VM, peer);
-                    if self.node.endpoint(peer_id).is_none() {
+                    if !self.node.is_linked(own, peer) {
                         self.send_event(pid, Event::Died(peer));
                         continue;
                     }

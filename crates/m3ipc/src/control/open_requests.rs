@@ -23,11 +23,22 @@ pub(crate) enum RequestState {
     Lost,
 }
 
+/// A request whose reply has not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// A later call takes the reply.
+    Wanted(u64),
+    /// Nobody takes the reply.
+    GivenUp,
+    /// As `GivenUp`: a request for an extent of this area.
+    Extent(u32),
+}
+
 /// The open requests of one connection.
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
-    /// In the order of their replies. `None` for a request that was given up.
-    order: VecDeque<Option<u64>>,
+    /// In the order of their replies.
+    order: VecDeque<Awaited>,
     /// The replies that have come and were not polled.
     replies: HashMap<u64, Result<Reply, Fail>>,
 }
@@ -35,7 +46,15 @@ pub(super) struct OpenRequests {
 impl OpenRequests {
     /// Counts a request whose reply nobody takes.
     pub(super) fn give_up(&mut self) {
-        self.order.push_back(None);
+        self.order.push_back(Awaited::GivenUp);
+    }
+
+    /// Notes the area of a request for an extent that has failed. The latest request is another one
+    /// if the daemon refused the extent; no reply to that one brings an extent.
+    pub(super) fn note_extent(&mut self, area: u32) {
+        if let Some(latest @ Awaited::GivenUp) = self.order.back_mut() {
+            *latest = Awaited::Extent(area);
+        }
     }
 
     /// Counts a request whose reply a later call takes.
@@ -43,14 +62,15 @@ impl OpenRequests {
         // Unique in the process: a request of a former connection is unknown here.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.order.push_back(Some(id));
+        self.order.push_back(Awaited::Wanted(id));
         OpenRequest(id)
     }
 
     /// Gives an open request up; its reply, if it has come.
     pub(super) fn forget(&mut self, request: &OpenRequest) -> Option<Reply> {
-        let id = Some(request.0);
-        self.order.iter_mut().filter(|open| **open == id).for_each(|open| *open = None);
+        let wanted = Awaited::Wanted(request.0);
+        let open = self.order.iter_mut().filter(|open| **open == wanted);
+        open.for_each(|open| *open = Awaited::GivenUp);
         self.replies.remove(&request.0)?.ok()
     }
 
@@ -64,19 +84,27 @@ impl OpenRequests {
 
     /// Whether the reply has not come.
     pub(super) fn is_open(&self, request: &OpenRequest) -> bool {
-        self.order.contains(&Some(request.0))
+        self.order.contains(&Awaited::Wanted(request.0))
     }
 
     /// Ends the oldest request with its reply; the reply, if the request was given up.
     pub(super) fn end_oldest(&mut self, reply: Result<Reply, Fail>) -> Option<Reply> {
-        let Some(Some(id)) = self.order.pop_front() else { return reply.ok() };
+        let Some(Awaited::Wanted(id)) = self.order.pop_front() else { return reply.ok() };
         self.replies.insert(id, reply);
         None
     }
 
+    /// Ends the oldest request, whose reply is an extent; the area of that extent, if it is known.
+    pub(super) fn end_oldest_extent(&mut self) -> Option<u32> {
+        match self.order.pop_front() {
+            Some(Awaited::Extent(area)) => Some(area),
+            _ => None,
+        }
+    }
+
     /// Whether a request waits for its reply and was not given up.
     pub(super) fn any_wanted(&self) -> bool {
-        self.order.iter().any(Option::is_some)
+        self.order.iter().any(|open| matches!(open, Awaited::Wanted(_)))
     }
 
     /// The number of requests whose replies have not come.

@@ -1,4 +1,5 @@
 use super::*;
+use m3ipc_wire::REPLY_MAX_BYTES;
 
 /// A control connection, and the daemon's end of it.
 pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
@@ -17,7 +18,7 @@ pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
         activity: 0,
         closed: false,
         open: OpenRequests::default(),
-        unwanted_tickets: Vec::new(),
+        returns: Vec::new(),
         late_areas: Vec::new(),
         gate_memory: None,
     };
@@ -85,6 +86,58 @@ fn a_late_ticket_takes_no_reply_of_the_next_request() {
     assert_eq!((next_request(&daemon), next_request(&daemon)), (wait, Request::NodeInfo));
     assert!(control.next_event().expect("it is open").is_none());
     assert_eq!(next_request(&daemon), Request::Forget(7));
+}
+
+#[test]
+fn a_frame_without_memory_shifts_no_later_reply() {
+    type Ask = fn(&mut Control) -> Result<(Reply, Vec<OwnedFd>), Fail>;
+    let asks: [(&str, Ask); 4] = [
+        ("plain", |control| control.request(&Request::NodeInfo)),
+        ("through", |control| control.request_through(&Request::NodeInfo, u64::MAX)),
+        ("unless-stopped", |control| {
+            control.request_unless_stopped(&Request::NodeInfo, u64::MAX, &mut go_on)
+        }),
+        ("while-running", |control| control.request_while_running(&Request::NodeInfo)),
+    ];
+    for (name, ask) in asks {
+        let (mut control, daemon) = pair(name);
+        let send = |frame: FromDaemon| {
+            let frame = m3ipc_wire::encode(&frame);
+            m3ipc_sys::send_packet(&daemon, &frame, &[], false).expect("room");
+        };
+        send(FromDaemon::Event(DaemonEvent::Died(7)));
+        send(FromDaemon::Reply(Reply::Number(1)));
+        send(FromDaemon::Reply(Reply::Number(2)));
+        frame::shortage::begin();
+        assert_eq!(ask(&mut control).expect_err("no memory").code, Code::NoMem, "{name}");
+        assert_eq!(ask(&mut control).expect("an answer").0, Reply::Number(2), "{name}");
+        let event = control.next_event().expect("it is open").expect("an event").0;
+        assert_eq!(event, DaemonEvent::Died(7), "{name}");
+    }
+}
+
+#[test]
+fn an_extent_whose_request_was_given_up_goes_back() {
+    let (mut control, daemon) = pair("extent");
+    let request =
+        Request::Area(AreaRequest::Extent { area: 3, needed: 1, wanted: 1, from_back: false });
+    let ended = control.request_until(&request, 0, &mut stop);
+    assert_eq!(ended.expect_err("no reply").code, Code::TimedOut);
+    control.note_failed_extent(3);
+    assert_eq!(next_request(&daemon), request);
+    let extent = Extent {
+        allocator: 1,
+        offset: 8192,
+        bytes: 4096,
+        first_number: 0,
+        numbers: 1,
+        generation: 0,
+    };
+    let reply = FromDaemon::Reply(Reply::Area(AreaReply::Extent(extent)));
+    m3ipc_sys::send_packet(&daemon, &m3ipc_wire::encode(&reply), &[], false).expect("room");
+    assert!(control.next_event().expect("it is open").is_none());
+    let release = AreaRequest::Release { area: 3, offset: 8192 };
+    assert_eq!(next_request(&daemon), Request::Area(release));
 }
 
 #[test]

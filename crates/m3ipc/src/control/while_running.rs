@@ -44,7 +44,7 @@ impl Control {
             let limit = RequestLimit::of(Timeout::After(Duration::from_nanos(CHECK_NS)));
             if let Err(fail) = Self::connect_within(&self.directory, IfAbsent::Fail, limit) {
                 // The daemon may have ended meanwhile, which its connection says.
-                if let Some(answer) = self.read()? {
+                if let Some(answer) = self.read_answer()? {
                     return answered(answer);
                 }
                 self.open.give_up();

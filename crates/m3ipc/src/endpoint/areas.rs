@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use m3ipc_abi::{Address, Code, Extent};
 use m3ipc_area::BlockLifetime;
 use m3ipc_shm::Observed;
+use m3ipc_sys::Errno;
 use m3ipc_wire::{AreaEvent, AreaReply, AreaRequest, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -314,6 +315,7 @@ impl Endpoint {
         limit: DaemonLimit,
     ) -> Result<m3ipc_area::HeldBlock, Fail> {
         self.membership.check_bound()?;
+        let limit = limit.begun();
         self.receive_area_events();
         let mut member = area.member();
         member.mark_events_received();
@@ -334,7 +336,11 @@ impl Endpoint {
             wanted,
             from_back: kind == BlockLifetime::Long,
         };
-        let extent = match self.ask_for_extent(&request, limit) {
+        let asked = self.ask_for_extent(&request, limit);
+        if asked.is_err() {
+            self.session.control_mut().note_failed_extent(area.info.area);
+        }
+        let extent = match asked {
             Ok(extent) => extent,
             // Blocks may have come back meanwhile.
             Err(fail) if fail.code == Code::AllocMem => {
@@ -348,9 +354,7 @@ impl Endpoint {
         m3ipc_sys::pause_point("client.extent_given");
         // The range may have been another extent, whose end is an event from before the reply.
         self.receive_area_events();
-        m3ipc_sys::reserve_memory(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
-            Fail::new(Code::NoMem, format!("no memory for {} bytes of area: {errno}", extent.bytes))
-        })?;
+        self.reserve(area, extent, limit)?;
         if area.prefault {
             let (offset, bytes) = (usize::try_from(extent.offset), usize::try_from(extent.bytes));
             if let (Ok(offset), Ok(bytes)) = (offset, bytes) {
@@ -363,6 +367,31 @@ impl Endpoint {
         member
             .allocate(bytes, align, kind)
             .map_err(|full| Fail::new(Code::AllocMem, full.to_string()))
+    }
+
+    /// Reserves the memory of a new extent. Without memory the extent returns to the daemon, since
+    /// no member would ever allocate there.
+    fn reserve(
+        &mut self,
+        area: &Arc<AreaState>,
+        extent: Extent,
+        limit: DaemonLimit,
+    ) -> Result<(), Fail> {
+        let Extent { offset, bytes, .. } = extent;
+        let reserved = loop {
+            match m3ipc_sys::reserve_memory(&area.memory, offset, bytes) {
+                // On old kernels every signal ends it.
+                Err(Errno::INTR) if !limit.has_passed() => {}
+                reserved => break reserved,
+            }
+        };
+        reserved.map_err(|errno| {
+            // A daemon that took over does not have the memory. A sealed one stays.
+            let _ = m3ipc_sys::release_memory(&area.memory, offset, bytes);
+            let release = AreaRequest::Release { area: area.info.area, offset };
+            self.session.control_mut().request_later(&Request::Area(release));
+            Fail::new(Code::NoMem, format!("no memory for {bytes} bytes of area: {errno}"))
+        })
     }
 
     /// An extent from the daemon. Other members return unused extents in a full area, if they run.
@@ -503,6 +532,28 @@ impl Endpoint {
                     // If the daemon is gone, its successor asks again.
                     let _ = self.session.control().send(&Request::Area(orphaned));
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pages;
+
+    #[test]
+    fn an_allocation_without_memory_uses_up_nothing_of_the_area() {
+        let node = crate::test::node();
+        let (mut own, _other) = node.pair();
+        let Ok(area) = own.create_area(&AreaConfig::vm(4 << 20).pages(Pages::Huge)) else {
+            return println!("SKIP: this kernel has no huge pages");
+        };
+        // More extents than the area has room for.
+        for attempt in 0..8 {
+            match own.allocate(&area, 1 << 20, BlockLifetime::Short) {
+                Ok(_block) => return println!("SKIP: the pool of huge pages has some"),
+                Err(error) => assert_eq!(error.code(), Code::NoMem, "{attempt}: {error}"),
             }
         }
     }

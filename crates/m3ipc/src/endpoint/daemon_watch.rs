@@ -112,6 +112,8 @@ fn after_end_ns(looks: u32, pid: i32) -> u64 {
 mod tests {
     use super::*;
     use crate::Source;
+    use crate::WaitError;
+    use m3ipc_abi::Address;
     use m3ipc_link::Counter;
     use m3ipc_sys::WAIT_WORDS_MAX;
 
@@ -154,24 +156,49 @@ mod tests {
         assert_eq!(watch, DaemonWatch::Clock(SLOW_CHECK_NS));
     }
 
-    /// Lets the endpoint sleep beside a daemon that has ended and has no successor; the number of
-    /// sleeps. A file in place of the runtime directory prevents a start of the next daemon.
-    fn sleeps_beside_an_ended_daemon(node: &crate::test::TestNode, server: &mut Endpoint) -> u64 {
+    /// Acts beside a daemon that has ended and has no successor. A file in place of the runtime
+    /// directory prevents a start of the next daemon.
+    fn beside_an_ended_daemon(node: &crate::test::TestNode, act: impl FnOnce()) {
         let info = crate::Node::find(node.directory()).and_then(|mut node| node.info());
         let pid = info.expect("a daemon").daemon_pid.to_string();
         let aside = node.directory().with_extension("aside");
         std::fs::rename(node.directory(), &aside).expect("own directory");
         std::fs::write(node.directory(), "").expect("own file");
         std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
-        let before = server.session.page().counter(Counter::Slept);
-        for _ in 0..3 {
-            let limit = core::time::Duration::from_millis(100);
-            server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
-        }
-        let after = server.session.page().counter(Counter::Slept);
+        act();
         std::fs::remove_file(node.directory()).expect("own file");
         std::fs::rename(&aside, node.directory()).expect("own directory");
-        after - before
+    }
+
+    /// The sleeps of an endpoint beside an ended daemon.
+    fn sleeps_beside_an_ended_daemon(node: &crate::test::TestNode, server: &mut Endpoint) -> u64 {
+        let before = server.session.page().counter(Counter::Slept);
+        beside_an_ended_daemon(node, || {
+            for _ in 0..3 {
+                let limit = core::time::Duration::from_millis(100);
+                server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
+            }
+        });
+        server.session.page().counter(Counter::Slept) - before
+    }
+
+    #[test]
+    fn limits_and_signals_end_waits_for_others_beside_an_ended_daemon() {
+        let node = crate::test::node();
+        let (mut server, _client) = node.pair_without_link();
+        let other = server.address();
+        let limit = core::time::Duration::from_millis(100);
+        beside_an_ended_daemon(&node, || {
+            let ends = [
+                server.wait_name("nobody", limit).map(drop),
+                server.wait_bind(Address(7), limit).map(drop),
+                server.wait_unbind(other, limit),
+            ];
+            assert!(ends.iter().all(|end| matches!(end, Err(WaitError::TimedOut(_)))), "{ends:?}");
+            server.interrupt_by(|| true);
+            let end = server.wait_name("nobody", None);
+            assert!(matches!(end, Err(WaitError::Interrupted(_))), "{end:?}");
+        });
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Endpoint {
             return Err(LeftSend::Call);
         }
         // A peer that awaits an answer takes any message as the answer.
-        if peer.link().owed().is_some() {
+        if peer.link().is_asked() {
             let Some(may_sleep) = answer_ordinary(peer, message, beside) else {
                 return Err(LeftSend::Call);
             };

@@ -15,6 +15,10 @@ use m3ipc_wire::{AwaitedEvent, Reply, Request};
 /// program with more rights than its caller reads it too: it gives no rights over the program.
 pub const NAME_KEY: &str = "M3_NAME_KEY";
 
+/// The pauses of a wait while nobody can start a daemon, in nanoseconds: first and longest.
+const RETURN_PAUSE_NS: u64 = 10_000_000;
+const RETURN_PAUSE_MAX_NS: u64 = 160_000_000;
+
 /// The request for a name, with the key that this process has.
 pub(crate) fn attach_request(name: &str) -> Request {
     let key = std::env::var(NAME_KEY).ok().and_then(|key| key.parse().ok());
@@ -272,8 +276,29 @@ impl Endpoint {
         result
     }
 
+    /// A pause of a wait that lost its daemon: none, if the next one is there. The limit of the
+    /// wait and signals end it, although nobody can start a daemon.
+    #[cold]
+    fn pause_without_daemon(&mut self, pause_ns: u64, deadline: Deadline) -> Result<(), Fail> {
+        let pause_ns = if self.session.control_mut().is_closed() { pause_ns } else { 0 };
+        let page = self.session.page();
+        let words = [(page.event_word(), page.event_word().load(Ordering::Acquire))];
+        let until_ns = deadline.at_ns.min(m3ipc_sys::monotonic_ns().saturating_add(pause_ns));
+        let is_over = match m3ipc_sys::wait_any(&words, until_ns)? {
+            m3ipc_sys::WaitOutcome::Signal => self.waiter.interruption().by_signal(),
+            _ => self.waiter.interruption().is_due(),
+        };
+        if is_over {
+            return Err(Code::Intr.into());
+        }
+        if m3ipc_sys::monotonic_ns() >= deadline.at_ns {
+            return Err(Code::TimedOut.into());
+        }
+        Ok(())
+    }
+
     fn await_ticket(&mut self, what: &AwaitedEvent, deadline: Deadline) -> Result<Address, Fail> {
-        let mut ticket = None;
+        let (mut ticket, mut pause_ns) = (None, RETURN_PAUSE_NS);
         loop {
             let Some(open) = ticket else {
                 // The loop registers the wait again with the next daemon if this one dies.
@@ -289,7 +314,8 @@ impl Endpoint {
                     Err(fail) if fail.code == Code::NotConn => {
                         self.reattach_if_closed();
                         self.receive_events()?;
-                        std::thread::sleep(std::time::Duration::from_millis(10));
+                        self.pause_without_daemon(pause_ns, deadline)?;
+                        pause_ns = RETURN_PAUSE_MAX_NS.min(2 * pause_ns);
                     }
                     // The daemon is silent, and the caller has time left.
                     Err(fail)

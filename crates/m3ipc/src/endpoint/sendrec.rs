@@ -333,15 +333,23 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<RequestEnd, CallStop> {
         self.peers.get(index).admission().allow(MessageKind::Request)?;
+        let grace_deadline = self.grace(index, deadline);
+        let owed = self.peers.get(index).link().owed();
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
             let posted = self.peers.get(index).link().posted();
-            return match self.wait_message_of(index, posted, buffer, deadline) {
-                // The request was taken, and the call may not wait for an answer.
-                Err(stop) if stop.is(Code::Again) => Err(Code::TimedOut.into()),
+            let waited = if deadline.no_wait {
+                self.wait_taken(index, posted, deadline, grace_deadline, WaitCall::SendRec)
+                    .and(Err(Code::TimedOut.into()))
+            } else {
+                self.wait_message_of(index, posted, buffer, deadline)
+            };
+            return match waited {
+                Err(CallStop::Failed(fail)) => {
+                    Err(self.unanswered(index, (posted, owed), fail)?.into())
+                }
                 other => other,
             };
         }
-        let grace_deadline = self.grace(index, deadline);
         let posted = self.post(index, MessageKind::Request, outgoing, deadline)?;
         self.session.page().count(Counter::Sent);
         if deadline.no_wait {
@@ -427,7 +435,13 @@ impl Endpoint {
                 // An answer has no place in the order of messages, so it needs no time.
                 let incoming = match arrival.state.kind() {
                     MessageKind::Reply => self.take_untimed(index, arrival, buffer)?,
-                    _ => self.take(index, arrival, buffer)?,
+                    _ => {
+                        let incoming = self.take(index, arrival, buffer)?;
+                        if incoming.is_some() {
+                            self.end_answered_by_message(index, posted)?;
+                        }
+                        incoming
+                    }
                 };
                 match incoming {
                     Some(it) if it.has_block && self.is_one_stand_in() => {
@@ -438,6 +452,15 @@ impl Endpoint {
             }
             None => Ok(None),
         }
+    }
+
+    /// Ends a request that a message of the server answered, which is no reply: the server sees
+    /// that nobody awaits another answer. One that it posted since the take is refused.
+    #[cold]
+    fn end_answered_by_message(&mut self, index: u32, posted: SlotState) -> Result<(), Fail> {
+        self.conversation(index).on_link(|link| link.cancel(posted))?;
+        self.refuse_answer(index, posted);
+        Ok(())
     }
 
     /// Takes a relay: the address of the next server and its message.
@@ -503,6 +526,28 @@ impl Endpoint {
         Message { source, m_type: incoming.m_type, payload: incoming.payload }
     }
 
+    /// The failure of a call whose request went as the answer to a request of its server. The
+    /// answer is withdrawn, unless the server has taken it.
+    #[cold]
+    fn unanswered(
+        &mut self,
+        index: u32,
+        (posted, owed): (SlotState, Option<SlotState>),
+        fail: Fail,
+    ) -> Result<Fail, Fail> {
+        let is_refused = self.peers.get(index).link().refusal(posted).is_some();
+        if is_refused || fail.code == Code::PeerBroke {
+            return Ok(fail);
+        }
+        if !self.take_message_back(index, posted)? {
+            return Ok(self.failure(index, Fate::Taken, fail));
+        }
+        if let Some(request) = owed {
+            self.peers.get_mut(index).link_mut().owe_again(request);
+        }
+        Ok(self.failure(index, Fate::NotTaken, fail))
+    }
+
     /// Waits for a message of a peer that took the request as an answer.
     fn wait_message_of(
         &mut self,
@@ -530,7 +575,7 @@ impl Endpoint {
                 return Err(refused(endpoint.peers.get(index).address()).into());
             }
             endpoint.receive_events()?;
-            endpoint.peers.get(index).check(Code::SrcDied)?;
+            endpoint.peers.get(index).check(Code::DstDied)?;
             Ok(None)
         })?;
         Ok(self.answered(index, &incoming))

@@ -115,7 +115,10 @@ class Processes:
             finally:
                 os.close(read)
                 signal.pthread_sigmask(signal.SIG_SETMASK, former)
-            os.write(write, process.token.encode())
+            try:
+                os.write(write, process.token.encode())
+            except BrokenPipeError:
+                pass  # it has ended already, as its starter notices
         return process
 
     def forget(self, process: Process) -> None:

@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import json
 import sys
+import types
 import typing
 from typing import Any
 
@@ -86,6 +87,16 @@ def name_of(function: Any) -> str:
     module = getattr(function, "__module__", None)
     if not path or module is None or "<" in path:
         raise TypeError(f"{function!r} has no name that a worker can import; use a plain function")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    # Each look-up of a class method makes another object.
+    is_class_method = isinstance(function, types.MethodType) and found == function
+    if found is not function and not is_class_method:
+        raise TypeError(
+            f"{function!r} is not what its name {module}:{path} leads to, which a worker would "
+            "run; submit a plain function of a module that calls it"
+        )
     return f"{module}:{path}"
 
 
@@ -102,7 +113,7 @@ def annotated(value: Any, hint: Any) -> Any:
     kind = typing.get_origin(hint) or hint
     if dataclasses.is_dataclass(kind) or (kind in (tuple, set) and isinstance(value, list)):
         try:
-            return reader(hint)(value, "$")
+            return reader(hint, has_bytes=True)(value, "$")
         except TypeError:  # an annotation with types of others, as arrays
             return tuple(value) if kind is tuple else value
     return value

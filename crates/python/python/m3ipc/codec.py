@@ -141,26 +141,35 @@ def _key(key: Any) -> str:
 
 # Makes a value of the type out of a plain value; the text is its place, for the error.
 Reader = Callable[[Any, str], Any]
+
+
+class _Made(dict[type, Reader]):
+    """Readers of dataclasses. `has_bytes` if plain values have bytes as they are, not as base64."""
+
+    def __init__(self, has_bytes: bool) -> None:
+        self.has_bytes = has_bytes
+
+
 # The readers of dataclasses. They do not depend on the bytes, so that a type without a form in
 # JSON is the same TypeError for all bytes.
-_readers: dict[type, Reader] = {}
+_readers = {has_bytes: _Made(has_bytes) for has_bytes in (False, True)}
 
 
-def reader(into: Any) -> Reader:
+def reader(into: Any, has_bytes: bool = False) -> Reader:
     """The reader of a type. TypeError if the type has no form in JSON."""
-    made: dict[type, Reader] = {}
+    made = _Made(has_bytes)
     found = _reader(into, made)
-    _readers.update(made)
+    _readers[has_bytes].update(made)
     return found
 
 
-def _reader(into: Any, made: dict[type, Reader]) -> Reader:
+def _reader(into: Any, made: _Made) -> Reader:
     if into is Any or into is object:
         return lambda value, at: value
     if into is None or into is type(None):
         return _null
     if isinstance(into, type) and dataclasses.is_dataclass(into):
-        return _readers.get(into) or made.get(into) or _dataclass(into, made)
+        return _readers[made.has_bytes].get(into) or made.get(into) or _dataclass(into, made)
     if isinstance(into, type) and issubclass(into, enum.Enum):
         return lambda value, at: _member(into, value, at)
     origin, parts = typing.get_origin(into), typing.get_args(into)
@@ -178,6 +187,8 @@ def _reader(into: Any, made: dict[type, Reader]) -> Reader:
         return _collection(kind, _reader(parts[0] if parts else Any, made))
     if kind is tuple:
         return _tuple(parts, made)
+    if kind in (bytes, bytearray) and made.has_bytes:
+        return lambda value, at: kind(_need(value, bytes, at))
     if kind in (bytes, bytearray):
         return lambda value, at: kind(base64.b64decode(_need(value, str, at), validate=True))
     if kind is float:
@@ -245,7 +256,7 @@ def _collection(kind: Any, item: Reader) -> Reader:
     return read
 
 
-def _dataclass(into: Any, made: dict[type, Reader]) -> Reader:
+def _dataclass(into: Any, made: _Made) -> Reader:
     plan: list[tuple[str, Reader, bool]] = []
 
     def read(value: Any, at: str) -> Any:
@@ -271,7 +282,34 @@ def _dataclass(into: Any, made: dict[type, Reader]) -> Reader:
     return read
 
 
-def _union(parts: tuple[Any, ...], made: dict[type, Reader]) -> Reader:
+def _form(part: Any, made: _Made) -> tuple[str, Any]:
+    """The form of a type in JSON, by which a union tells its types apart, and the type."""
+    while typing.get_origin(part) is typing.Annotated:
+        part = typing.get_args(part)[0]
+    kind = typing.get_origin(part) or part
+    if kind is typing.Literal:
+        is_text = any(isinstance(value, str) for value in typing.get_args(part))
+        return ("text", str) if is_text else ("", None)
+    if dataclasses.is_dataclass(kind) or kind is dict:
+        return "object", part
+    if kind in (list, tuple, set, frozenset):
+        return "array", part
+    if kind in (bytes, bytearray) and made.has_bytes:
+        return "bytes", kind
+    is_enum = isinstance(kind, type) and issubclass(kind, enum.Enum)
+    if is_enum and any(isinstance(member.value, str) for member in kind):
+        return "text", kind
+    return ("text", kind) if kind in (str, bytes, bytearray) else ("", None)
+
+
+def _union(parts: tuple[Any, ...], made: _Made) -> Reader:
+    forms: dict[str, Any] = {}
+    for form, kind in (_form(part, made) for part in parts):
+        if form and forms.setdefault(form, kind) is not kind:
+            raise TypeError(
+                f"{forms[form].__name__} and {kind.__name__} of a union look alike in JSON; use "
+                "one of them, or a dataclass with a field for each"
+            )
     # An integer is a float only where it cannot be an integer.
     readers = [_reader(part, made) for part in sorted(parts, key=lambda part: part is float)]
 
@@ -286,7 +324,7 @@ def _union(parts: tuple[Any, ...], made: dict[type, Reader]) -> Reader:
     return read
 
 
-def _tuple(parts: tuple[Any, ...], made: dict[type, Reader]) -> Reader:
+def _tuple(parts: tuple[Any, ...], made: _Made) -> Reader:
     if not parts or (len(parts) == 2 and parts[1] is Ellipsis):
         item = _reader(parts[0] if parts else Any, made)
         return lambda value, at: tuple(_items(value, item, at))

@@ -336,10 +336,15 @@ class Pool:
         # First the tasks whose arrays a worker has, then any: others get copies of the arrays.
         for is_any in (False, True):
             for worker in list(self._workers):
-                if worker.address is not None and worker.task is None:
-                    task = self._take_task(worker.address, is_any)
-                    if task is not None:
-                        self._begin(worker, task)
+                self._feed(worker, is_any)
+
+    def _feed(self, worker: _Worker, is_any: bool) -> None:
+        """Gives an idle worker the next task. After a cancelled or failed one it is still idle."""
+        while worker in self._workers and worker.address is not None and worker.task is None:
+            task = self._take_task(worker.address, is_any)
+            if task is None:
+                return
+            self._begin(worker, task)
 
     def _take_task(self, address: int, is_any: bool) -> _Task | None:
         for task in itertools.islice(self._queue, _TASKS_AHEAD):
@@ -460,9 +465,7 @@ class Pool:
         self._endpoint._forget_area(worker.address)
         for array in task.arrays:
             array._home = None  # the next worker gets a copy
-        if self._restore(task):
-            self._queue.appendleft(task)
-        else:
+        if not self._repeat(task):
             task.future.set_exception(WorkerDied("an array of the task was lost with its area"))
 
     def _failed(self, worker: _Worker, error: Exception) -> None:
@@ -474,8 +477,8 @@ class Pool:
         worker.given = []
         # A killed worker may be unbound before its process can be seen to have ended.
         is_dead = isinstance(error, (Died, NoSuchPeer)) or worker.process.has_ended()
-        if isinstance(error, NotTaken) and is_dead and self._restore(task):
-            self._queue.appendleft(task)
+        if isinstance(error, NotTaken) and is_dead and self._repeat(task):
+            pass  # it is queued again
         elif is_dead:
             code = worker.process.end(_END)
             text = f"worker {worker.process.pid} ended with {_text(code)} during the task"
@@ -487,10 +490,23 @@ class Pool:
         if is_dead:
             self._replace(worker)
 
+    def _repeat(self, task: _Task) -> bool:
+        """Queues the task again, or ends it if that fails. False if an array of it is lost."""
+        try:
+            if not self._restore(task):
+                return False
+        except Exception as error:  # as no memory for a copy
+            task.future.set_exception(error)
+        else:
+            self._queue.appendleft(task)
+        return True
+
     def _restore(self, task: _Task) -> bool:
         """Copies the numpy arrays again that went with a dead worker. False if one was no copy."""
         for index, source in enumerate(task.sources):
-            if not task.arrays[index].is_held:
+            array = task.arrays[index]
+            # `_begin` copies what is no `Array`.
+            if isinstance(array, Array) and not array.is_held:
                 if isinstance(source, Array):
                     return False
                 task.arrays[index] = self._copied(source)
@@ -499,17 +515,17 @@ class Pool:
     def _fail_all(self) -> None:
         with self._lock:
             self._is_admitted.notify_all()
-            running = [worker.task for worker in self._workers if worker.task is not None]
+            futures = [task.future for task in self._queue if not task.future.running()]
+            # Those that workers had, also where an exception took the task from its worker.
+            futures += [future for future in list(self._open) if future.running()]
             for worker in self._workers:
                 worker.task = worker.pending = None
-            for task in running:
-                task.future.set_exception(self._broken or WorkerDied("the pool was closed"))
-            while self._queue:
-                task = self._queue.popleft()
+            self._queue.clear()
+            for future in futures:
                 if self._broken is None:
-                    task.future.cancel()
-                else:
-                    task.future.set_exception(self._broken)
+                    future.cancel()  # does nothing to a task that a worker had
+                if future.running() or future.set_running_or_notify_cancel():
+                    future.set_exception(self._broken or WorkerDied("the pool was closed"))
 
 
 def _finish(task: _Task, answer: Any) -> None:

@@ -12,7 +12,7 @@ use m3ipc_shim::exec::{Starter, before_exec, duplicated_in_spawn};
 use m3ipc_shim::lifecycle::opened_plain;
 use m3ipc_shim::process::library_files;
 
-/// Runs a spawn. A null environment is an empty one, and goes on as it is.
+/// Runs a spawn. A null environment is an empty one; its program inherits sockets all the same.
 ///
 /// # Safety
 /// As posix_spawn(3) demands of an environment.
@@ -21,9 +21,6 @@ unsafe fn spawn(
     loads: impl FnOnce() -> bool,
     call: impl FnOnce(Strings) -> c_int,
 ) -> c_int {
-    if environment.is_null() {
-        return call(environment);
-    }
     // SAFETY: the caller promises the environment.
     unsafe { exec(Starter::Stays, environment, loads, call) }
 }

@@ -199,6 +199,8 @@ pub struct ReceiveOptions {
 struct Receiver<'a> {
     half: ReceiveHalf,
     memory: &'a ReceiveMemory,
+    /// Whether the socket of the call still has its state: another thread may close it.
+    is_own: &'a dyn Fn() -> bool,
     options: ReceiveOptions,
     cursor: IovCursor<'a>,
 }
@@ -306,11 +308,22 @@ impl Receiver<'_> {
         self.options.flags & flag != 0
     }
 
+    /// Whether another thread closed the socket: its pair is out of reach, or the half is that of
+    /// another socket by now.
+    fn is_closed(&self) -> bool {
+        !(self.is_own)() || self.half.half.is_blank()
+    }
+
     /// One attempt under the lock; `None`: the call sleeps.
     fn attempt(&mut self, total: usize) -> Option<Outcome> {
         let limit = CallLimit::new(self.half.fd, self.options.flags, Direction::Receive);
         let lock = self.half.half.lock(half::RECEIVE_LOCK);
-        let held = match lock::take(lock, || limit.ns()) {
+        let taken = lock::take(lock, || limit.ns());
+        // Under the lock: a close changes the answer first, and then waits for the lock.
+        if self.is_closed() {
+            return Some(done_or(total - self.cursor.left(), Outcome::Failed(libc::EBADF)));
+        }
+        let held = match taken {
             LockResult::Held(held) => held,
             LockResult::Own => {
                 let failed = interrupted(self.half.fd, self.options.flags);
@@ -343,16 +356,19 @@ impl Receiver<'_> {
     }
 }
 
-/// Receives on one half, as many bytes as the cursor has left.
+/// Receives on one half, as many bytes as the cursor has left. `is_own` says whether the half is
+/// still that of the call's socket. If not, the number may be another socket's, so the kernel must
+/// not make the call either.
 pub fn receive(
     half: ReceiveHalf,
     memory: &ReceiveMemory,
     cursor: IovCursor<'_>,
     options: ReceiveOptions,
+    is_own: &dyn Fn() -> bool,
 ) -> Outcome {
     let total = cursor.left();
     let ReceiveOptions { flags, spin_ns, .. } = options;
-    let mut call = Receiver { half, memory, options, cursor };
+    let mut call = Receiver { half, memory, is_own, options, cursor };
     let (mut rounds, mut left, mut began_ns) = (0_u32, total, 0);
     loop {
         if let Some(outcome) = call.attempt(total) {
@@ -374,9 +390,16 @@ pub fn receive(
         if rounds > SLEEPS_MAX {
             return disconnect(half.fd);
         }
-        match sleep(half.fd, &mut began_ns) {
-            // Another thread closed the socket meanwhile, and its pair is out of reach.
-            _ if half.half.is_blank() => return done_or(total - left, Outcome::Kernel),
+        let slept = sleep(half.fd, &mut began_ns);
+        if call.is_closed() {
+            // The sleep was that of the closed socket, and its bytes are out of reach.
+            return match slept {
+                Ok(0) => Outcome::Done(total - left),
+                Ok(_) => done_or(total - left, Outcome::Failed(libc::EBADF)),
+                Err(errno) => done_or(total - left, Outcome::Failed(errno)),
+            };
+        }
+        match slept {
             Ok(_) => {}
             Err(errno @ (libc::EINTR | libc::EAGAIN)) => {
                 return done_or(total - left, Outcome::Failed(errno));
@@ -386,9 +409,9 @@ pub fn receive(
     }
 }
 
-/// Sleeps until the socket is readable. The kernel knows timeouts, signals, ends and errors. A time
-/// limit is that of the call, which may sleep again and again: `began_ns` is the time of its first
-/// sleep, or 0.
+/// Sleeps until the socket is readable; 0 is its end. The kernel knows timeouts, signals, ends and
+/// errors. A time limit is that of the call, which may sleep again and again: `began_ns` is the
+/// time of its first sleep, or 0.
 fn sleep(fd: RawFd, began_ns: &mut u64) -> Result<usize, Errno> {
     let now_ns = m3ipc_sys::monotonic_ns();
     if *began_ns != 0
@@ -397,7 +420,8 @@ fn sleep(fd: RawFd, began_ns: &mut u64) -> Result<usize, Errno> {
         let left_ns = limit_ns.saturating_sub(now_ns.saturating_sub(*began_ns));
         return match socket::wait_sleeping(fd, left_ns)? {
             0 => Err(libc::EAGAIN),
-            _ => Ok(0),
+            // Bytes or the end: the next attempt finds out.
+            _ => Ok(1),
         };
     }
     *began_ns = now_ns;

@@ -477,7 +477,7 @@ impl Sender<'_> {
         }
         drop(held);
         if cursor.left() == 0 {
-            self.half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+            KernelCall::of_pair(self.id, self.generation).end(Ok(0));
             return Outcome::Done(done);
         }
         self.send_through_kernel(cursor, flags, done)
@@ -496,17 +496,16 @@ impl Sender<'_> {
                 Ok(bytes) => {
                     cursor.skip(bytes);
                     done += bytes;
-                    if bytes < runs.total() || cursor.left() == 0 {
+                    let is_own = self.id.state().generation() == self.generation;
+                    if bytes < runs.total() || cursor.left() == 0 || !is_own {
                         break Outcome::Done(done);
                     }
                 }
                 Err(_) => break Outcome::Done(done),
             }
         };
-        let bytes = (done - sent) as u64;
-        self.add(half::KERNEL, bytes);
-        counters::add(Counter::KernelBytes, bytes);
-        self.half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+        // Another thread may have closed the socket meanwhile.
+        KernelCall::of_pair(self.id, self.generation).end(Ok(done - sent));
         outcome
     }
 }

@@ -385,9 +385,8 @@ impl Socket {
         let flags = options.flags & if state.is_unix() { !libc::MSG_TRUNC } else { !0 };
         let options = ReceiveOptions { flags, ..options };
         let from = ReceiveHalf { half, fd: self.fd, end };
-        let outcome = receive(from, &state.receives, cursor, options);
-        self.set_low_mark(&half);
-        self.note_end(outcome, half.load(half::REASON), end)
+        let outcome = receive(from, &state.receives, cursor, options, &|| self.is_own());
+        self.after_receive(outcome, &half, end)
     }
 
     /// `recvmsg`. `has_control` says that the program gave room for ancillary data.

@@ -187,8 +187,8 @@ impl PairHead {
         bytes.map_or(0, |chunk| u64::from_ne_bytes(*chunk))
     }
 
-    /// Whether a process closed an end, or died, or no process ever used an end. The kernel searches
-    /// all Unix sockets for the one of an end, so nobody asks it for pairs in use.
+    /// Whether a process closed an end, or died, or no process ever used an end. The kernel
+    /// searches all Unix sockets for the one of an end, so nobody asks it for pairs in use.
     fn may_be_dead(&self) -> bool {
         let users = [0, 1].map(|end| {
             let receiver = self.at(pair::PROCESSES[end]);

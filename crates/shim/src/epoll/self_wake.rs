@@ -1,6 +1,11 @@
 //! The eventfd by which a process wakes the sleepers of its own set.
+//!
+//! A child by fork shares the set and has a copy of the eventfd. A close takes an eventfd out of a
+//! set only where no copy is left. So the child closes its copy, and the end of an eventfd reads it
+//! empty first.
 
-use crate::kernel::ready;
+use crate::kernel::{file, ready};
+use crate::process::limits;
 use core::sync::atomic::{AtomicI32, Ordering};
 use std::os::fd::RawFd;
 
@@ -29,7 +34,7 @@ impl SelfWake {
         let Ok(eventfd) = ready::readable_eventfd() else { return };
         let claim = self.0.compare_exchange(0, eventfd, Ordering::SeqCst, Ordering::Relaxed);
         if claim.is_err() {
-            ready::close_eventfd(eventfd);
+            ready::end_eventfd(eventfd);
             return;
         }
         let _ = ready::add_eventfd(set, eventfd, data);
@@ -39,7 +44,16 @@ impl SelfWake {
     pub(super) fn end(&self) {
         let eventfd = self.0.swap(0, Ordering::SeqCst);
         if eventfd != 0 {
-            ready::close_eventfd(eventfd);
+            ready::end_eventfd(eventfd);
+        }
+    }
+
+    /// Closes the copy of the parent's eventfd, in a child by fork. The eventfd stays readable for
+    /// the parent. A child whose system calls are limited keeps the copy.
+    pub(super) fn forget_parents(&self) {
+        let eventfd = self.0.swap(0, Ordering::SeqCst);
+        if eventfd != 0 && !limits::are_on() {
+            file::close(eventfd);
         }
     }
 }

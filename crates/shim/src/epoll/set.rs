@@ -246,9 +246,10 @@ impl Set {
         self.poller.get()
     }
 
-    /// Gives the poller up in a child by fork: it is the parent's.
-    pub(super) fn forget_parents_poller(&self) {
+    /// Gives the poller and the eventfd up in a child by fork: they are the parent's.
+    pub(super) fn forget_parents(&self) {
         self.poller.forget_parents();
+        self.self_wake.forget_parents();
     }
 
     /// Whether the set may never have a poller.

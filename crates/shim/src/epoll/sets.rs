@@ -211,7 +211,7 @@ pub fn after_fork(child: i32) {
         used().for_each(|(_number, set)| set.disarm_all(until));
         children::remember(child);
     } else {
-        used().for_each(|(_number, set)| set.forget_parents_poller());
+        used().for_each(|(_number, set)| set.forget_parents());
         children::begin();
     }
 }

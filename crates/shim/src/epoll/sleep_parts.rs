@@ -39,7 +39,7 @@ impl Sleep {
 /// The parts of one sleep.
 #[derive(Debug)]
 pub(super) struct SleepParts {
-    /// The start of the first part, where there are several and a limit.
+    /// The start of the first part, where there is a limit other than 0.
     start_ns: u64,
     limit_ns: Option<u64>,
     /// Whether each part begins with a look for lost marks: the set has few slots.
@@ -96,7 +96,8 @@ impl SleepParts {
 
     /// The next part. `is_pending` says that a mark has no answer yet.
     pub(super) fn next(&mut self, set: &Set, is_pending: bool) -> Part {
-        // The first part begins with the sleep: most sleeps have no other, and need no clock.
+        // The first part begins with the sleep. A part follows it also where it is not cut: an
+        // event of the set's own eventfd is none of the program's.
         let left_ns = if self.is_first { self.limit_ns } else { self.left_ns() };
         let part_ns =
             self.part_ns(set, is_pending).filter(|at_ns| left_ns.is_none_or(|left| *at_ns < left));
@@ -105,7 +106,7 @@ impl SleepParts {
         } else {
             left_ns.map_or(Sleep::Milliseconds(-1), Sleep::of_ns)
         };
-        if self.is_first && part_ns.is_some() && self.limit_ns.is_some() {
+        if self.is_first && self.limit_ns.is_some_and(|limit_ns| limit_ns > 0) {
             self.start_ns = monotonic_ns();
         }
         self.is_first = false;
@@ -146,5 +147,30 @@ impl SleepParts {
     fn left_ns(&self) -> Option<u64> {
         let limit_ns = self.limit_ns?;
         Some(limit_ns.saturating_sub(monotonic_ns().saturating_sub(self.start_ns)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_part_has_the_rest_of_the_limit() {
+        let set = Set::new();
+        let mut parts = SleepParts::new(&set, Some(2_000_000_000));
+        let first = parts.next(&set, false);
+        assert_eq!(first, Part { sleep: Sleep::AsGiven, is_cut: false });
+        let Sleep::Milliseconds(left) = parts.next(&set, false).sleep else {
+            panic!("not the rest")
+        };
+        assert!((1000..=2000).contains(&left), "{left} ms are left of 2000");
+    }
+
+    #[test]
+    fn a_limit_of_0_stays() {
+        let set = Set::new();
+        let mut parts = SleepParts::new(&set, Some(0));
+        assert_eq!(parts.next(&set, false).sleep, Sleep::AsGiven);
+        assert_eq!(parts.next(&set, false).sleep, Sleep::Milliseconds(0));
     }
 }

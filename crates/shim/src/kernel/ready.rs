@@ -120,14 +120,29 @@ pub fn epoll_control(
     }
 }
 
-/// An eventfd that is readable at once.
+/// An eventfd that is readable at once, above the standard streams: a program may have closed one.
 ///
 /// # Errors
-/// Of eventfd(2).
+/// Of eventfd(2) and fcntl(2).
 pub fn readable_eventfd() -> Result<RawFd, Errno> {
     let flags = register(libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
     // SAFETY: no pointers.
-    unsafe { call(libc::SYS_eventfd2, [1, flags, 0, 0, 0, 0]) }.and_then(descriptor)
+    let made = unsafe { call(libc::SYS_eventfd2, [1, flags, 0, 0, 0, 0]) }.and_then(descriptor)?;
+    above_standard(made)
+}
+
+/// The same descriptor, above the standard streams. The calls go past the C library, whose
+/// functions are hooks here.
+fn above_standard(fd: RawFd) -> Result<RawFd, Errno> {
+    if fd > libc::STDERR_FILENO {
+        return Ok(fd);
+    }
+    let first = register(libc::STDERR_FILENO + 1);
+    let words = [register(fd), register(libc::F_DUPFD_CLOEXEC), first, 0, 0, 0];
+    // SAFETY: no pointers.
+    let moved = unsafe { call(libc::SYS_fcntl, words) }.and_then(descriptor);
+    close(fd);
+    moved
 }
 
 /// Adds a readable eventfd to an epoll set, with these data; the eventfd.
@@ -139,7 +154,50 @@ pub fn add_eventfd(set: RawFd, eventfd: RawFd, data: u64) -> Result<(), Errno> {
     epoll_control(set, libc::EPOLL_CTL_ADD, eventfd, event)
 }
 
-/// Closes an eventfd, which takes it out of its epoll set.
-pub fn close_eventfd(eventfd: RawFd) {
+/// Closes an eventfd, which takes it out of its epoll set. A child by fork may have a copy, which
+/// keeps it there: it is not readable any more.
+pub fn end_eventfd(eventfd: RawFd) {
+    let mut count = 0_u64;
+    let words = [register(eventfd), (&raw mut count) as usize, size_of::<u64>(), 0, 0, 0];
+    // SAFETY: the kernel writes the live local, of the size that it gets.
+    let _ = unsafe { call(libc::SYS_read, words) };
     close(eventfd);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::MaybeUninit;
+
+    #[test]
+    fn an_ended_eventfd_with_a_copy_is_not_reported() {
+        // SAFETY: no pointers.
+        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let eventfd = readable_eventfd().unwrap();
+        add_eventfd(set, eventfd, 7).unwrap();
+        // A child by fork has such a copy.
+        // SAFETY: no pointers.
+        let copy = unsafe { libc::dup(eventfd) };
+        let mut array = [const { MaybeUninit::uninit() }; 2];
+        let mut list = EventList::new(&mut array);
+        assert_eq!(epoll_now(set, &mut list), Ok(1));
+        end_eventfd(eventfd);
+        assert_eq!(epoll_now(set, &mut list), Ok(0), "the copy keeps it in the set");
+        [copy, set].into_iter().for_each(close);
+    }
+
+    #[test]
+    fn an_eventfd_lies_above_the_standard_streams() {
+        // SAFETY: no pointers. The standard input of a test has no use.
+        let before = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3) };
+        close(0);
+        let eventfd = readable_eventfd().unwrap();
+        assert!(eventfd > libc::STDERR_FILENO, "{eventfd}");
+        // SAFETY: no pointers.
+        let is_free = unsafe { libc::fcntl(0, libc::F_GETFD) } < 0;
+        // SAFETY: no pointers.
+        unsafe { libc::dup2(before, 0) };
+        assert!(is_free, "the number stays free");
+        [before, eventfd].into_iter().for_each(close);
+    }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use crate::policy::{Exit, Policy, Restart};
+use crate::policy::{Exit, Ping, Policy, Restart};
 use crate::spec::{Program, ReadyBy};
 
 const S: Ns = 1_000_000_000;
@@ -86,6 +86,20 @@ fn services_start_after_what_they_need_and_stop_before_it() {
     assert!(fleet.is_at_rest());
 }
 
+/// The service may have taken its ping since the look.
+#[test]
+fn a_ping_that_became_late_after_the_look_is_no_hang_yet() {
+    let mut one = spec(&[]);
+    one.policy.ping = Some(Ping { every_ns: 2, limit_ns: 10 });
+    let mut fleet = Fleet::default();
+    fleet.load(BTreeMap::from([("one".into(), one)]), 0);
+    fleet.on("one", Event::Bound, 0);
+    // The limit of the ping runs from the time at which it is sent.
+    assert_eq!(named(&fleet.tick(2, 5), &Action::Ping), ["one"]);
+    assert!(fleet.tick(14, S).is_empty());
+    assert_eq!(named(&fleet.tick(15, S), &Action::Kill), ["one"]);
+}
+
 #[test]
 fn a_restart_informs_restarts_or_spares_those_that_need_the_service() {
     for (when, wanted) in [
@@ -97,7 +111,7 @@ fn a_restart_informs_restarts_or_spares_those_that_need_the_service() {
         fleet.members.get_mut("cache").unwrap().spec.when_needs_restart = when;
         let orders = fleet.on("disk", Event::Exited(Exit::Signal(9)), 1);
         assert!(named(&orders, &Action::Terminate).is_empty(), "others go on meanwhile");
-        assert_eq!(named(&fleet.tick(2), &Action::Spawn), ["disk"]);
+        assert_eq!(named(&fleet.tick(2, 2), &Action::Spawn), ["disk"]);
         let orders = fleet.on("disk", Event::Bound, 3);
         let told: Vec<&Action> =
             orders.iter().filter(|(name, _)| name == "cache").map(|(_, it)| it).collect();
@@ -189,7 +203,7 @@ fn no_sequence_breaks_the_order_and_all_services_can_be_ended() {
                     file.get_mut("disk").unwrap().program.words.push(random.bool().to_string());
                     fleet.load(file, now_ns).1
                 }
-                _ => fleet.tick(now_ns),
+                _ => fleet.tick(now_ns, now_ns),
             };
             obey(&mut pids, orders, &fleet);
         }
@@ -197,7 +211,7 @@ fn no_sequence_breaks_the_order_and_all_services_can_be_ended() {
         obey(&mut pids, orders, &fleet);
         for _ in 0..20 {
             now_ns += 2 * S;
-            let orders = fleet.tick(now_ns);
+            let orders = fleet.tick(now_ns, now_ns);
             obey(&mut pids, orders, &fleet);
             for name in std::mem::take(&mut pids).into_keys() {
                 let orders = fleet.on(&name, Event::Exited(Exit::Signal(9)), now_ns);

@@ -25,4 +25,5 @@ mod takeovers;
 mod talk;
 mod threads;
 mod tracing;
+mod unasked_answers;
 mod watches;

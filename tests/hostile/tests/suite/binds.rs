@@ -2,11 +2,14 @@
 
 use m3ipc::{ReceiveError, Source, Vm};
 use m3ipc_abi::{Address, Code};
+use m3ipc_hostile::hostile_process;
 use m3ipc_link::{ControlPage, STATUS_BYTES};
 use m3ipc_sys::{Errno, Mapping};
 use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_test_fixture::{NodeFixture, signals, until, watchdog};
-use m3ipc_wire::{AwaitedEvent, BindKind, DaemonEvent, Reply, Request, VERSION, encode};
+use m3ipc_wire::{
+    AwaitedEvent, BindKind, DaemonEvent, RecalledPeer, Reply, Request, VERSION, encode,
+};
 use rustix::fs::{SealFlags, fcntl_add_seals};
 use std::os::fd::OwnedFd;
 
@@ -21,8 +24,13 @@ struct Owner {
 impl Owner {
     /// The owner has not said yet that it mapped the pages.
     fn unmapped(fixture: &NodeFixture, vm: &Vm, nonce: u64) -> Self {
+        Self::unmapped_in(fixture, vm, None, nonce)
+    }
+
+    /// The same in this slot.
+    fn unmapped_in(fixture: &NodeFixture, vm: &Vm, slot: Option<i32>, nonce: u64) -> Self {
         let mut raw = RawMember::greeted(fixture.directory()).expect("a connection");
-        let bind = Request::Bind { vm: vm.id(), slot: None, kind: BindKind::Additional, nonce };
+        let bind = Request::Bind { vm: vm.id(), slot, kind: BindKind::Additional, nonce };
         let Some((Reply::Bound { address, .. }, pages)) = raw.request(&bind) else {
             panic!("the member is not bound")
         };
@@ -335,4 +343,162 @@ fn an_owner_of_a_killed_daemon_unbinds_no_successor() {
     drop(late);
     let received = successor.try_receive(Source::Any);
     assert!(matches!(received, Err(ReceiveError::WouldBlock(_))), "{received:?}");
+}
+
+/// The end of a wait that a member has heard of.
+fn ready(member: &mut Owner, vm: &Vm) -> Option<(u64, i32)> {
+    // The answer to any request comes behind the events.
+    assert!(matches!(member.raw.request(&Request::VmInfo(vm.id())), Some((Reply::Vm(_), _))));
+    std::mem::take(&mut member.raw.events).into_iter().find_map(|(event, _)| match event {
+        DaemonEvent::Ready { ticket, address } => Some((ticket, address)),
+        _ => None,
+    })
+}
+
+/// The ticket of a wait that begins.
+fn wait_for_bind(member: &mut Owner, address: i32) -> u64 {
+    let answer = member.raw.request(&Request::Await(AwaitedEvent::Bind(address)));
+    let Some((Reply::Wait(ticket), _)) = answer else { panic!("{answer:?}") };
+    ticket
+}
+
+/// A bind takes effect when its pages are mapped. Without that it ends no wait, and loses none.
+#[test]
+fn a_wait_goes_on_after_an_owner_that_maps_nothing() {
+    const SYSTEM_SLOT: i32 = 3;
+    const USER_SLOT: i32 = 40;
+    watchdog(120);
+    let fixture = NodeFixture::new("unmapped");
+    let vm = fixture.vm("unmapped");
+    let _process = vm.bind_any().expect("a slot");
+    let mut member = Owner::sealed(&fixture, &vm, 1);
+    let mut nonces = 2..;
+    let mut bind =
+        |slot| Owner::unmapped_in(&fixture, &vm, Some(slot), nonces.next().expect("a number"));
+    for (slot, waits_before_bind, closes) in [
+        (SYSTEM_SLOT, true, true),
+        (SYSTEM_SLOT, false, false),
+        (USER_SLOT, true, false),
+        (USER_SLOT, false, true),
+    ] {
+        let early = waits_before_bind.then(|| wait_for_bind(&mut member, slot));
+        let mut first = bind(slot);
+        let ticket = early.unwrap_or_else(|| wait_for_bind(&mut member, slot));
+        if !closes {
+            let unbind = Request::Unbind { vm: vm.id(), address: first.address };
+            assert!(matches!(first.raw.request(&unbind), Some((Reply::Done, _))));
+        }
+        drop(first);
+        let_the_daemon_serve(&fixture, &vm);
+        assert_eq!(ready(&mut member, &vm), None, "no bind has taken effect");
+        let mut second = bind(slot);
+        assert!(matches!(second.raw.request(&Request::Mapped), Some((Reply::Done, _))));
+        assert_eq!(ready(&mut member, &vm), Some((ticket, second.address)));
+        drop(second);
+        let_the_daemon_serve(&fixture, &vm);
+    }
+}
+
+/// The same wait for the exact address, which never comes again.
+#[test]
+fn a_wait_for_an_address_ends_with_its_owner_that_maps_nothing() {
+    watchdog(60);
+    let fixture = NodeFixture::new("past");
+    let vm = fixture.vm("past");
+    let _process = vm.bind_any().expect("a slot");
+    let mut member = Owner::sealed(&fixture, &vm, 1);
+    let owner = Owner::unmapped(&fixture, &vm, 2);
+    let ticket = wait_for_bind(&mut member, owner.address);
+    drop(owner);
+    let_the_daemon_serve(&fixture, &vm);
+    assert_eq!(ready(&mut member, &vm), Some((ticket, Code::Endpoint.number())));
+}
+
+#[test]
+fn the_end_of_the_node_ends_the_waits_for_binds() {
+    watchdog(60);
+    let fixture = NodeFixture::new("node-end");
+    let vm = fixture.vm("node-end");
+    let _process = vm.bind_any().expect("a slot");
+    let mut member = Owner::sealed(&fixture, &vm, 1);
+    let ticket = wait_for_bind(&mut member, 3);
+    let mut other = RawMember::greeted(fixture.directory()).expect("a connection");
+    assert!(matches!(other.request(&Request::NodeEnd), Some((Reply::Done, _))));
+    assert!(member.raw.answer().is_none(), "the daemon ends");
+    let over = DaemonEvent::Ready { ticket, address: Code::VmNotRun.number() };
+    assert!(member.raw.events.iter().any(|(event, _)| *event == over), "{:?}", member.raw.events);
+}
+
+/// The links of the tables have owners whose quotas pay for them; others cost the daemon nothing.
+#[test]
+fn a_member_recalls_no_link_that_it_never_had() {
+    watchdog(120);
+    let mut fixture = NodeFixture::new("recall");
+    let vm = fixture.vm("recall");
+    let _process = vm.bind_any().expect("a slot");
+    let mut owners = [1, 2, 3].map(|nonce| Owner::sealed(&fixture, &vm, nonce));
+    let addresses = owners.each_ref().map(|owner| owner.address);
+    let [own, linked, stranger] = addresses;
+    let answer = owners[0].raw.request(&Request::Contact(linked));
+    assert!(matches!(answer, Some((Reply::Contact(_), _))), "{answer:?}");
+    fixture.kill_daemon();
+    fixture.restart_daemon();
+    let mut returned = addresses.map(|address| {
+        let mut raw = RawMember::greeted(fixture.directory()).expect("a connection");
+        let back = Request::Reattach { vm: vm.id(), address, tid: None };
+        assert!(matches!(raw.request(&back), Some((Reply::Bound { .. }, _))));
+        assert!(matches!(raw.request(&Request::Mapped), Some((Reply::Done, _))));
+        raw
+    });
+    // One of these lives is the right one.
+    let recall = |peer| {
+        let peer = |life| RecalledPeer { address: peer, life, was_stand_in: false };
+        Request::Recall((1..50).map(peer).collect())
+    };
+    let mut other = RawMember::greeted(fixture.directory()).expect("a connection");
+    let mut links = || match other.request(&Request::NodeInfo) {
+        Some((Reply::Node(info), _)) => info.links,
+        answer => panic!("{answer:?}"),
+    };
+    for (member, peer) in [(0, stranger), (2, own)] {
+        assert!(matches!(returned[member].request(&recall(peer)), Some((Reply::Done, _))));
+        let is_end = |(event, _): &(DaemonEvent, _)| *event == DaemonEvent::Died(peer);
+        let ends = returned[member].events.iter().filter(|event| is_end(event));
+        assert_eq!(ends.count(), 49, "nobody would tell the member of a later end");
+        assert_eq!(links(), 0);
+    }
+    assert!(matches!(returned[0].request(&recall(linked)), Some((Reply::Done, _))));
+    assert_eq!(links(), 1, "a link of the tables is held");
+    drop(returned);
+    until("all links have ended", || links() == 0);
+}
+
+/// The endpoint has no connection to the daemon when another process asks for its end.
+#[test]
+fn an_endpoint_that_returns_does_not_escape_its_unbind() {
+    watchdog(120);
+    let mut fixture = NodeFixture::new("returned");
+    let vm = fixture.vm("returned");
+    let _process = vm.bind_any().expect("a slot");
+    let Owner { raw: _before, address, .. } = Owner::sealed(&fixture, &vm, 1);
+    fixture.kill_daemon();
+    fixture.restart_daemon();
+    let directory = fixture.directory().to_str().expect("text").to_owned();
+    let (vm_id, number) = (vm.id().to_string(), address.to_string());
+    let mut unbinder = hostile_process(0, "unbinder", &[&directory, &vm_id, &number]);
+    assert_eq!(unbinder.line(), "ready");
+    let mut owner = RawMember::greeted(fixture.directory()).expect("a connection");
+    // The daemon reads the requests one after the other, so no grace time ends in between.
+    signals::stop(fixture.daemon_pid());
+    assert_eq!(unbinder.ask("ask"), "asked");
+    let back = Request::Reattach { vm: vm.id(), address, tid: None };
+    assert!(owner.send_bytes(&encode(&back), &[]));
+    signals::resume(fixture.daemon_pid());
+    let answer = owner.answer().expect("an answer").0;
+    assert!(matches!(answer, Reply::Bound { address: same, .. } if same == address), "{answer:?}");
+    assert!(owner.request(&Request::Mapped).is_some());
+    let is_request = |(event, _): &(DaemonEvent, _)| *event == DaemonEvent::Unbound;
+    assert!(owner.events.iter().any(is_request), "{:?}", owner.events);
+    // The owner does not leave.
+    assert_eq!(unbinder.line(), "ended");
 }

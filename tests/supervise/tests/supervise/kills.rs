@@ -1,8 +1,25 @@
 //! Kills of the supervisor and of the daemon, and services that do not end.
 
+use m3ipc::Timeout;
 use m3ipc_supervise::policy::State;
 use m3ipc_sys::Signal;
 use m3ipc_test_supervise::{Supervised, pid_by_call, runs};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// The endpoints of a flood: so many that some request waits at any time.
+const FLOODERS: usize = 64;
+/// A flood has pauses by chance, so a late restart is a failure too.
+const FLOOD_LIMIT: Duration = Duration::from_secs(20);
+
+/// Ends a flood, also when the test fails.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 #[test]
 fn a_killed_supervisor_leaves_no_service_and_can_be_started_again() {
@@ -71,6 +88,41 @@ fn a_kill_of_the_daemon_changes_nothing() {
     assert_eq!((shown.pid, shown.restarts), (before.pid, 0));
     m3ipc_test_supervise::send(before.pid, Signal::KILL);
     own.shown_when("front", "is restarted", |it| it.restarts == 1 && it.state == State::Ready);
+}
+
+#[test]
+fn a_flood_of_messages_holds_up_neither_a_restart_nor_the_end() {
+    let mut own = Supervised::start("flood", "[service.front]\nrun = ['SERVICE', 'serve']\n");
+    let before = own.ready("front");
+    let mut client = own.client();
+    let supervisor = client.name_locate("supervisor").unwrap();
+    let (is_over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let vm = own.node().node().vm_named(m3ipc_test_supervise::VM).unwrap();
+    let flooders: Vec<_> = (0..FLOODERS).map(|_| vm.bind_additional(None).unwrap()).collect();
+    std::thread::scope(|threads| {
+        let flood = EndOnDrop(&is_over);
+        for mut flooder in flooders {
+            let (is_over, answers) = (&is_over, &answers);
+            threads.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    // The last ones find no supervisor.
+                    let answer = flooder.call(supervisor, b"\"list\"", Timeout::from_ms(60_000));
+                    answers.fetch_add(usize::from(answer.is_ok()), Ordering::Relaxed);
+                }
+            });
+        }
+        own.until("the flood", |_| answers.load(Ordering::Relaxed) > 10 * FLOODERS);
+        let begun = Instant::now();
+        m3ipc_test_supervise::send(before.pid, Signal::KILL);
+        own.until("front is ready again", |own| own.log().matches("front: is ready").count() == 2);
+        let after = pid_by_call(&mut client, "front");
+        assert_ne!(after, before.pid);
+        own.signal(Signal::TERM);
+        assert_eq!(own.wait_end(), 0);
+        assert!(!runs(after));
+        assert!(begun.elapsed() < FLOOD_LIMIT, "{:?}\n{}", begun.elapsed(), own.log());
+        drop(flood);
+    });
 }
 
 #[test]

@@ -4,10 +4,11 @@ use super::Socket;
 use crate::connection::pairs::PairEnd;
 use crate::connection::receive::ReceiveOptions;
 use crate::connection::rest;
-use crate::connection::ring_half::Direction;
+use crate::connection::ring_half::{Direction, RingHalf};
 use crate::connection::socket_state::half_of;
 use crate::kernel::process;
 use crate::memory::layout::half;
+use crate::outcome::Outcome;
 use crate::protocol::{HalfView, pass};
 use crate::settings;
 use core::sync::atomic::Ordering;
@@ -26,6 +27,20 @@ impl Socket {
             receives.past_ring.begin();
         }
         begins
+    }
+
+    /// Whether the state is still that of this socket: another thread may have closed it.
+    pub(super) fn is_own(&self) -> bool {
+        self.state.generation() == self.generation
+    }
+
+    /// The outcome of a receive, which the state notes while it is still that of this socket.
+    pub(super) fn after_receive(&self, outcome: Outcome, half: &RingHalf, end: PairEnd) -> Outcome {
+        if !self.is_own() {
+            return outcome;
+        }
+        self.set_low_mark(half);
+        self.note_end(outcome, half.load(half::REASON), end)
     }
 
     /// How a call with these flags receives.
