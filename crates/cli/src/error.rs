@@ -1,6 +1,6 @@
 //! The error of a command: what happened, why, the next step. The one place with exit codes.
 
-use crate::output::json_escaped;
+use crate::escape::json_escaped;
 use m3ipc_abi::Code;
 use std::process::ExitCode;
 

@@ -22,6 +22,7 @@ mod cpus;
 mod demo;
 mod doctor;
 mod error;
+mod escape;
 mod launch;
 mod lookup;
 mod options;

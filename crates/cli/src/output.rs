@@ -1,6 +1,7 @@
 //! Standard output: lines or JSON, in colour on a terminal, and a quiet end when it is closed.
 
 use crate::error::{CliError, Result};
+use crate::escape::{json_escaped, one_line};
 use m3ipc_sys::printable;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -30,6 +31,11 @@ impl Output {
         let mut stdout = std::io::stdout().lock();
         writeln!(stdout, "{}", printable(text.as_ref()))?;
         Ok(stdout.flush()?)
+    }
+
+    /// Clears the terminal.
+    pub fn clear_screen(self) -> Result<()> {
+        clear(&mut std::io::stdout().lock())
     }
 
     /// Writes one value as one line of JSON.
@@ -69,30 +75,10 @@ impl Output {
     }
 }
 
-/// JSON without control characters: serde_json leaves U+007F to U+009F, which a terminal may obey.
-pub fn json_escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() {
-            escaped.push_str(&format!("\\u{:04x}", u32::from(letter)));
-        } else {
-            escaped.push(letter);
-        }
-    }
-    escaped
-}
-
-/// A text of a peer in one line without colours: no row and no column of its own.
-pub fn one_line(text: &str) -> String {
-    let mut clean = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter.is_control() {
-            clean.extend(letter.escape_default());
-        } else {
-            clean.push(letter);
-        }
-    }
-    clean
+/// A command of this program itself: `printable` would show it as text.
+fn clear(terminal: &mut impl Write) -> Result<()> {
+    terminal.write_all(b"\x1b[H\x1b[2J")?;
+    Ok(terminal.flush()?)
 }
 
 /// A table whose columns are as wide as their widest cells.
@@ -132,6 +118,13 @@ pub fn time(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_gets_the_command_to_clear_itself_raw() {
+        let mut terminal = Vec::new();
+        clear(&mut terminal).unwrap();
+        assert_eq!(terminal, b"\x1b[H\x1b[2J");
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -1,9 +1,10 @@
 //! `m3 ps`: lists endpoints, their calls and their partners.
 
 use crate::error::Result;
+use crate::escape::one_line;
 use crate::lookup;
 use crate::options::NodeOptions;
-use crate::output::{Output, one_line, table, time};
+use crate::output::{Output, table, time};
 use crate::view::{area, wait_chain::wait_chains};
 use clap::Args;
 use m3ipc::{ANY, Address, EndpointInfo, OtherNodeInfo, VmInfo};

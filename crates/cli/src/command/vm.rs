@@ -2,9 +2,10 @@
 
 use super::nodes;
 use crate::error::{CliError, Result};
+use crate::escape::one_line;
 use crate::lookup;
 use crate::options::NodeOptions;
-use crate::output::{Output, one_line, table};
+use crate::output::{Output, table};
 use crate::view::area;
 use clap::{Args, Subcommand};
 use m3ipc::{EndpointInfo, Parameters, VmConfig, VmInfo, VmLife};

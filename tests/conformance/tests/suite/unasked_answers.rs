@@ -1,4 +1,5 @@
 //! Messages that serve as answers: of parts, of requests, and what follows them.
+#![allow(clippy::unwrap_used)]
 
 use m3ipc::{Address, Delivered, Delivery, Endpoint, Message, ReceiveError, SendRecError, Source};
 use m3ipc_test_fixture::{NodeFixture, watchdog};

@@ -105,7 +105,7 @@ pub fn run(args: &Stat, out: Output) -> Result<()> {
     loop {
         let found = find(args)?;
         if clears_screen {
-            out.line("\x1b[H\x1b[2J")?;
+            out.clear_screen()?;
         }
         print(&found, out)?;
         std::thread::sleep(Duration::from_secs(u64::from(seconds)));
