@@ -128,6 +128,8 @@ for build in kernel com; do
 done
 step "compile forks" $c11 -D_DEFAULT_SOURCE -o "$work/forks" "$here/forks.c" -L"$work/lib" -lm3ipc \
     -lpthread
+step "compile cancelled" $c11 -D_DEFAULT_SOURCE -o "$work/cancelled" "$here/cancelled.c" \
+    -L"$work/lib" -lm3ipc -lpthread
 step "compile room" $c11 -D_DEFAULT_SOURCE -o "$work/room" "$here/room.c" -L"$work/lib" -lm3ipc
 step "compile migrate" $c11 -o "$work/migrate" "$here/migrate.c" -L"$work/lib" -lm3ipc
 step "compile blocks" $c11 -o "$work/blocks" "$here/blocks.c" -L"$work/lib" -lm3ipc
@@ -168,6 +170,7 @@ report $? "com-sockets return what kernel sockets return ($(grep -c : "$work/log
     "$work/differences"
 run "blocks through com-sockets" 60 "$work/blocks"
 run "room beyond what arrives" 120 "$work/room"
+run "a cancelled thread ends behind its calls" 120 "$work/cancelled"
 run "forks beside threads inside the library" 600 "$work/forks"
 # Two nodes of one VM, and one without a proxy. Slot 10 of beta has its backup on alpha.
 start_nodes() {

@@ -398,6 +398,21 @@ static void *sleeper(void *unused)
     return NULL;
 }
 
+static void spend(long rounds)
+{
+    for (volatile long left = rounds; left > 0; left--)
+        ;
+}
+
+static void *late_sleeper(void *rounds)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    spend((long)rounds);
+    pthread_setcancelstate(before, &before);
+    return sleeper(NULL);
+}
+
 void one_cancelled(void)
 {
     pthread_t thread;
@@ -407,6 +422,15 @@ void one_cancelled(void)
     DO(pthread_cancel(thread));
     DO(pthread_join(thread, &end));
     say(end == PTHREAD_CANCELED ? "cancelled in its read" : "not cancelled");
+    int cancelled = 0;
+    for (long moment = 0; moment < 1000; moment++) {
+        pthread_create(&thread, NULL, late_sleeper, (void *)(moment % 25 * 1500));
+        spend(moment / 25 * 2000);
+        pthread_cancel(thread);
+        pthread_join(thread, &end);
+        cancelled += end == PTHREAD_CANCELED;
+    }
+    say("cancelled %d times, before its read, at its begin or within", cancelled);
     allow_next();
     GET(read(fd, bytes, 10));
 }

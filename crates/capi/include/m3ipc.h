@@ -41,6 +41,7 @@
  * Threads
  *   Every call may be made in any thread. Threads share the endpoint of their process, one call
  *   at a time. A thread that called mnx_tbind has its own endpoint. A child by fork is unbound.
+ *   No call is a cancellation point.
  *
  * Signals
  *   A signal with a handler ends a blocked call with EMOLINTR. The message is then surely withdrawn

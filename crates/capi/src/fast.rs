@@ -14,7 +14,7 @@
 
 use crate::current;
 use crate::failure::{CallFailure, CallResult};
-use crate::guard::{call, catch, kept_errno};
+use crate::guard::{call, catch, enclosed};
 use crate::ipc;
 use crate::member::CallingMember;
 use crate::memory::{CheckedPtr, ReadBytes, ReadPtr, WritePtr};
@@ -67,7 +67,7 @@ fn end_sendrec(
     place: CheckedPtr<Message>,
     limit: Timeout,
 ) -> c_int {
-    kept_errno(|| {
+    enclosed(|| {
         let answered = member.endpoint.sendrec_slow_half(rest, to, &place.read(), limit);
         code_of(ipc::deliver_answer(member, to, place, answered))
     })
@@ -100,7 +100,7 @@ fn end_send(
     message: &Message,
     limit: Timeout,
 ) -> c_int {
-    kept_errno(|| match member.endpoint.send_slow_half(rest, to, message, limit) {
+    enclosed(|| match member.endpoint.send_slow_half(rest, to, message, limit) {
         Ok(()) => {
             member.answered(to);
             0
@@ -161,7 +161,7 @@ fn end_receive(
     place: CheckedPtr<Message>,
     (source, limit): (Source, Timeout),
 ) -> c_int {
-    kept_errno(|| {
+    enclosed(|| {
         let received = member.endpoint.receive_slow_half(rest, source, limit);
         code_of(ipc::deliver_plain(member, place, received))
     })

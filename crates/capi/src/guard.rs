@@ -1,8 +1,12 @@
-//! The guard around each call of C: no panic crosses the ABI, `errno` keeps its value, and a
-//! failure becomes a code and a reason.
+//! The guard around each call of C: no panic crosses the ABI, `errno` keeps its value, no thread is
+//! cancelled within, and a failure becomes a code and a reason.
 //!
 //! # Safety
 //! `errno` belongs to the calling thread for as long as the thread lives.
+//!
+//! # Source
+//! pthread_setcancelstate(3); pthreads(7): the close of a descriptor is a cancellation point, and a
+//! cancelled thread unwinds its frames, which those of Rust forbid
 #![allow(unsafe_code)]
 
 use crate::failure::{CallFailure, CallResult};
@@ -10,32 +14,49 @@ use core::ffi::{c_int, c_long};
 use m3ipc::{Code, Timeout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+unsafe extern "C" {
+    safe fn pthread_setcancelstate(state: c_int, before: &mut c_int) -> c_int;
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const NO_CANCEL: c_int = 1;
+
 /// Runs the body of a call. After a panic, which is a defect of this library, the outcome is
 /// unknown (-501).
 #[inline]
 pub(crate) fn call<T: From<c_int>>(body: impl FnOnce() -> CallResult<T>) -> T {
-    let result = kept_errno(|| catch_unwind(AssertUnwindSafe(body)));
+    let result = enclosed(|| catch_unwind(AssertUnwindSafe(body)));
     let result = result.unwrap_or(Err(CallFailure::of(Code::Unknown)));
     result.unwrap_or_else(|failure| T::from(failure.tell()))
 }
 
-/// Runs a part of a call that leaves `errno` alone, or keeps it by [`kept_errno`]. `Err` after a
+/// Runs a part of a call that leaves `errno` alone, or keeps it by [`enclosed`]. `Err` after a
 /// panic: the code of the call.
 #[inline(always)]
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, c_int> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|_panic| CallFailure::of(Code::Unknown).tell())
 }
 
-/// Runs `body` and restores `errno`.
+/// Runs `body` as no cancellation point, and restores `errno`.
 #[inline]
-pub(crate) fn kept_errno<T>(body: impl FnOnce() -> T) -> T {
+pub(crate) fn enclosed<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: __errno_location has no preconditions.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: `errno` points to the errno of this thread, which no other thread accesses.
     let before = unsafe { errno.read() };
-    let result = body();
+    let result = uncancelled(body);
     // SAFETY: as for the read above.
     unsafe { errno.write(before) };
+    result
+}
+
+/// Runs `body` as no cancellation point.
+#[inline]
+pub(crate) fn uncancelled<T>(body: impl FnOnce() -> T) -> T {
+    let (mut state, mut unused) = (0, 0);
+    pthread_setcancelstate(NO_CANCEL, &mut state);
+    let result = body();
+    pthread_setcancelstate(state, &mut unused);
     result
 }
 

@@ -1,7 +1,9 @@
 //! Whether other tasks want the CPUs, by [`Demand`]; read outside of the program's table of
 //! descriptors.
 
-use crate::kernel::{apart, file, process};
+use crate::kernel::file::{self, File};
+use crate::kernel::{apart, process};
+use core::ffi::CStr;
 use m3ipc_link::demand::{Demand, System};
 
 static OWN: Demand = Demand::new();
@@ -23,11 +25,13 @@ impl System for Apart {
     }
 
     fn has_quota() -> bool {
-        apart::run(m3ipc_sys::has_cpu_quota).unwrap_or(false)
+        // The close of a descriptor of the standard library is a cancellation point.
+        let read = |path: &CStr, room: &mut [u8]| File::open(path).map_or(0, |it| it.read(room));
+        apart::run(|| m3ipc_sys::has_cpu_quota_by(&read)).unwrap_or(false)
     }
 }
 
-fn text<const N: usize>(path: &core::ffi::CStr, read: fn(&str) -> Option<u32>) -> Option<u32> {
+fn text<const N: usize>(path: &CStr, read: fn(&str) -> Option<u32>) -> Option<u32> {
     let mut room = [0_u8; N];
     let length = file::read_whole(path, &mut room);
     read(core::str::from_utf8(room.get(..length)?).ok()?)

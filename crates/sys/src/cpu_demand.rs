@@ -7,6 +7,7 @@
 //!
 //! Nothing here is inlined: the room for a file must be no part of the stack of a waiting thread.
 
+use core::ffi::CStr;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::thread::sched_getaffinity;
 
@@ -21,7 +22,7 @@ const PATH: usize = 512;
 #[must_use]
 #[inline(never)]
 pub fn running_tasks() -> Option<u32> {
-    running_in(read("/proc/loadavg", &mut [0; SMALL])?)
+    running_in(text(&open_and_read, c"/proc/loadavg", &mut [0; SMALL])?)
 }
 
 /// The CPUs that this thread may use; `None` where the system does not tell.
@@ -37,7 +38,7 @@ pub fn usable_cpus() -> Option<u32> {
 #[must_use]
 #[inline(never)]
 pub fn online_cpus() -> Option<u32> {
-    cpus_in(read("/sys/devices/system/cpu/online", &mut [0; SMALL])?)
+    cpus_in(text(&open_and_read, c"/sys/devices/system/cpu/online", &mut [0; SMALL])?)
 }
 
 /// Whether the group of this process, or one above it, has a limit of CPU time. `false` where the
@@ -45,10 +46,26 @@ pub fn online_cpus() -> Option<u32> {
 #[must_use]
 #[inline(never)]
 pub fn has_cpu_quota() -> bool {
-    let mut room = [0; GROUPS];
-    let groups = read("/proc/self/cgroup", &mut room).unwrap_or("");
-    groups.lines().any(has_quota)
+    has_cpu_quota_by(&open_and_read)
 }
+
+fn open_and_read(path: &CStr, room: &mut [u8]) -> usize {
+    let file = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    file.and_then(|file| rustix::io::read(file, room)).unwrap_or(0)
+}
+
+/// [`has_cpu_quota`] for a program that reads files in its own way: `read` gives the number of
+/// bytes at the beginning of a file, 0 where it cannot be read.
+#[must_use]
+#[inline(never)]
+pub fn has_cpu_quota_by(read: Read<'_>) -> bool {
+    let mut room = [0; GROUPS];
+    let groups = text(read, c"/proc/self/cgroup", &mut room).unwrap_or("");
+    groups.lines().any(|line| has_quota(read, line))
+}
+
+/// Reads the beginning of a file.
+type Read<'a> = &'a dyn Fn(&CStr, &mut [u8]) -> usize;
 
 /// Running tasks in `0.20 0.18 0.12 1/80 11206`.
 #[must_use]
@@ -67,7 +84,7 @@ pub fn cpus_in(text: &str) -> Option<u32> {
 }
 
 /// Whether the group of this line of `/proc/self/cgroup`, or one above it, has a limit.
-fn has_quota(line: &str) -> bool {
+fn has_quota(read: Read<'_>, line: &str) -> bool {
     let Some((root, file, path)) = quota_file(line) else { return false };
     let mut groups = core::iter::successors(Some(path.trim_end_matches('/')), |path| {
         path.rfind('/').and_then(|end| path.get(..end))
@@ -75,8 +92,7 @@ fn has_quota(line: &str) -> bool {
     groups.any(|group| {
         let mut room = [0; PATH];
         let path = join(&mut room, [root, group, "/", file]);
-        let limit = path.and_then(|path| read(path, &mut [0; SMALL]).map(is_quota));
-        limit.unwrap_or(false)
+        path.and_then(|path| text(read, path, &mut [0; SMALL]).map(is_quota)).unwrap_or(false)
     })
 }
 
@@ -98,24 +114,23 @@ fn is_quota(text: &str) -> bool {
     text.split_ascii_whitespace().next().is_some_and(|word| word.parse::<u64>().is_ok())
 }
 
-fn join<'a>(room: &'a mut [u8], parts: [&str; 4]) -> Option<&'a str> {
+fn join<'a>(room: &'a mut [u8], parts: [&str; 4]) -> Option<&'a CStr> {
     let mut length = 0;
     for part in parts {
         let end = length + part.len();
         room.get_mut(length..end)?.copy_from_slice(part.as_bytes());
         length = end;
     }
-    core::str::from_utf8(room.get(..length)?).ok()
+    *room.get_mut(length)? = 0;
+    CStr::from_bytes_until_nul(room).ok()
 }
 
-/// The text of a file that is shorter than the room.
-fn read<'a>(path: &str, room: &'a mut [u8]) -> Option<&'a str> {
+fn text<'a>(read: Read<'_>, path: &CStr, room: &'a mut [u8]) -> Option<&'a str> {
     if cfg!(miri) {
         return None;
     }
-    let file = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let length = rustix::io::read(file.ok()?, &mut *room).ok()?;
-    core::str::from_utf8(room.get(..length)?).ok()
+    let length = read(path, room);
+    core::str::from_utf8(room.get(..length)?).ok().filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -146,13 +161,14 @@ mod tests {
         for other in ["", "4:memory:/a", "5:cpuset:/", "6:cpuacct:/", "7"] {
             assert_eq!(quota_file(other), None, "{other}");
         }
+        let has_quota = |line| has_quota(&open_and_read, line);
         assert!(!has_quota("0::/no/such/group") || has_quota("0::/"), "those above it count");
     }
 
     #[test]
     fn a_path_that_is_too_long_has_no_limit() {
-        assert_eq!(join(&mut [0; 8], ["/a", "/b", "/", "cd"]), Some("/a/b/cd"));
-        assert_eq!(join(&mut [0; 6], ["/a", "/b", "/", "cd"]), None);
+        assert_eq!(join(&mut [0; 8], ["/a", "/b", "/", "cd"]), Some(c"/a/b/cd"));
+        assert_eq!(join(&mut [0; 7], ["/a", "/b", "/", "cd"]), None);
     }
 
     #[test]

@@ -61,7 +61,9 @@ pub use children::{
 pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
 pub use copy_range::{CopySource, CopyTarget, lent_source, lent_target};
 pub use cpu::{current_cpu, pin_to, prefetch, relax, request_time_slice, yield_cpu};
-pub use cpu_demand::{cpus_in, has_cpu_quota, online_cpus, running_in, running_tasks, usable_cpus};
+pub use cpu_demand::{
+    cpus_in, has_cpu_quota, has_cpu_quota_by, online_cpus, running_in, running_tasks, usable_cpus,
+};
 pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, peer_user};
 pub use descriptors::above_standard;
 pub use dispositions::{notice_children, prepare_exec, survive_file_limit};

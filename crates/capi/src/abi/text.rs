@@ -17,13 +17,13 @@ pub extern "C" fn m3_strerror(code: c_int) -> *const c_char {
 /// `m3_last_reason`: see `m3ipc.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_last_reason() -> *const c_char {
-    crate::guard::kept_errno(reason::last)
+    crate::guard::enclosed(reason::last)
 }
 
 /// `m3_last_delivery`: see `m3ipc.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_last_delivery() -> c_int {
-    crate::guard::kept_errno(|| match reason::delivery() {
+    crate::guard::enclosed(|| match reason::delivery() {
         Delivery::NotTaken => 0,
         Delivery::Taken => 1,
         Delivery::Unknown => 2,

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::failure::CallFailure;
+use crate::guard::uncancelled;
 use core::ffi::c_int;
 use m3ipc_sockets::Errno;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,7 +25,7 @@ pub(crate) fn length_call(body: impl FnOnce() -> PosixResult<usize>) -> isize {
 
 /// Sets errno on failure. A panic, which is a defect of this library, is EIO.
 fn run<T>(body: impl FnOnce() -> PosixResult<T>) -> Option<T> {
-    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Errno::IO));
+    let result = uncancelled(|| catch_unwind(AssertUnwindSafe(body))).unwrap_or(Err(Errno::IO));
     if let Err(errno) = result {
         // SAFETY: __errno_location has no preconditions, and no other thread accesses this errno.
         unsafe { libc::__errno_location().write(errno.raw_os_error()) };
