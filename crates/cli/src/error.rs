@@ -1,7 +1,7 @@
 //! The error of a command: what happened, why, the next step. The one place with exit codes.
 
-use crate::escape::json_escaped;
 use m3ipc_abi::Code;
+use m3ipc_sys::json_escaped;
 use std::process::ExitCode;
 
 /// The exit codes, as `--help` lists them.

@@ -1,8 +1,8 @@
 //! Standard output: lines or JSON, in colour on a terminal, and a quiet end when it is closed.
 
 use crate::error::{CliError, Result};
-use crate::escape::{json_escaped, one_line};
-use m3ipc_sys::printable;
+use crate::escape::one_line;
+use m3ipc_sys::{json_escaped, printable};
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
 

@@ -49,8 +49,13 @@ struct Run {
 
 /// Runs the program with these arguments, of which the first one is its name.
 pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.collect();
+    let is_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let command = match CommandLine::try_parse_from(words) {
         Ok(line) => line.command,
+        Err(refused) if is_json && refused.use_stderr() => {
+            return report(&Failure::usage(first_paragraph(&refused.to_string())), is_json);
+        }
         Err(refused) => {
             // A closed output leaves no other channel.
             let _ = refused.print();
@@ -64,11 +69,23 @@ pub fn run(words: impl Iterator<Item = OsString>) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            say(failure.text());
-            ExitCode::from(failure.exit_code())
-        }
+        Err(failure) => report(&failure, is_json),
     }
+}
+
+fn report(failure: &Failure, is_json: bool) -> ExitCode {
+    if is_json {
+        m3ipc_sys::tell!("{}", failure.json());
+    } else {
+        say(failure.text());
+    }
+    ExitCode::from(failure.exit_code())
+}
+
+/// What clap found wrong, without the usage that follows.
+fn first_paragraph(text: &str) -> String {
+    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
 }
 
 fn supervise(args: Run) -> Result<(), Failure> {

@@ -25,6 +25,12 @@ impl Failure {
         &self.text
     }
 
+    /// The same as JSON, as `m3` writes it.
+    pub(crate) fn json(&self) -> String {
+        let error = serde_json::json!({ "what": self.text, "exit": self.exit_code });
+        m3ipc_sys::json_escaped(&serde_json::json!({ "error": error }).to_string())
+    }
+
     /// The arguments or the file are wrong.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self { exit_code: 2, text: text.into() }

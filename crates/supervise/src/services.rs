@@ -5,7 +5,7 @@ use crate::policy::seconds;
 use crate::requests::{Answer, Request, ServiceInfo};
 use clap::{Args, ValueEnum};
 use m3ipc::{NameError, Node, NodeError};
-use m3ipc_sys::printable;
+use m3ipc_sys::{json_escaped, printable};
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,11 +61,11 @@ pub fn run(args: &Services) -> Result<(), Failure> {
     };
     match ask(args, &request)? {
         Answer::Refused(why) => Err(Failure::failed(why)),
+        Answer::Done(what) if args.json => print(&[json(&serde_json::json!({ "done": what }))?]),
         Answer::Done(what) => print(&[what]),
         Answer::Services(services) if args.json => {
-            let lines = services.iter().map(serde_json::to_string);
-            let lines: Result<Vec<String>, _> = lines.collect();
-            print(&lines.map_err(|error| Failure::failed(error.to_string()))?)
+            let lines: Result<Vec<String>, _> = services.iter().map(json).collect();
+            print(&lines?)
         }
         Answer::Services(services) => print(&table(&services)),
     }
@@ -95,6 +95,11 @@ fn ask(args: &Services, request: &Request) -> Result<Answer, Failure> {
     let answer = answer.map_err(|error| Failure::failed(format!("the supervisor: {error}")))?;
     serde_json::from_slice(&answer)
         .map_err(|error| Failure::failed(format!("no answer of this version: {error}")))
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string(value);
+    text.map(|text| json_escaped(&text)).map_err(|error| Failure::failed(error.to_string()))
 }
 
 fn print(lines: &[String]) -> Result<(), Failure> {

@@ -98,7 +98,7 @@ pub use packet::{
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use per_process::PerProcess;
 pub use poll::{Interest, Mode, Poll, Ready, wait_readable, wait_writable};
-pub use printable::printable;
+pub use printable::{json_escaped, printable};
 pub use private_group::{only_user_of_group, user_named};
 pub use process::{
     ProcessExit, ProcessFacts, Signal, die_with_parent, group_id, is_ending, is_stopped,

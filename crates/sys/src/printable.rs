@@ -25,6 +25,20 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// JSON without control characters: serde_json leaves U+007F to U+009F, which a terminal may obey.
+#[must_use]
+pub fn json_escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(letter)));
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
 /// The length of the colour at the begin of a text, as the output of `m3` writes it.
 fn colour_bytes(text: &str) -> Option<usize> {
     let code = text.strip_prefix("\x1b[")?;

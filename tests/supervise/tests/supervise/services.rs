@@ -263,3 +263,31 @@ fn requests_of_people_start_stop_and_restart_and_mistakes_have_advice() {
         assert!(text.contains(part), "{words:?}: {text}");
     }
 }
+
+#[test]
+fn answers_lists_and_errors_are_json_where_it_is_asked_for() {
+    let services = "[service.front]\nrun = ['SERVICE', 'serve']\n\
+                    [service.odd]\nrun = ['SERVICE']\ndirectory = \"a\\u007f\"\nrestarts = 0\n";
+    let own = Supervised::start("json", services);
+    own.ready("front");
+    let odd = own.shown_when("odd", "fails", |it| it.state == State::Failed);
+    assert!(odd.reason.contains("a\u{7f} is no directory"), "{odd:?}");
+    let asked = |words: &[&str]| {
+        let ended = own.ask(&[words, &["--json"]].concat());
+        let text = if ended.status.success() { ended.stdout } else { ended.stderr };
+        let text = String::from_utf8(text).unwrap();
+        let value: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|cause| panic!("{cause}: {text}"));
+        (ended.status.code(), value)
+    };
+    assert_eq!(asked(&["reload"]), (Some(0), serde_json::json!({ "done": "nothing has changed" })));
+    for (words, code, part) in [
+        (&["stop", "nobody"][..], 1, "no service \"nobody\""),
+        (&["stop"], 2, "name the service"),
+        (&["halt"], 2, "invalid value 'halt'"),
+    ] {
+        let (exit, value) = asked(words);
+        assert_eq!((exit, value["error"]["exit"].as_i64()), (Some(code), Some(i64::from(code))));
+        assert!(value["error"]["what"].as_str().is_some_and(|it| it.contains(part)), "{value}");
+    }
+}
