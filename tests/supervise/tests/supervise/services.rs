@@ -265,6 +265,33 @@ fn requests_of_people_start_stop_and_restart_and_mistakes_have_advice() {
 }
 
 #[test]
+fn a_name_that_another_member_has_is_held_as_soon_as_it_is_free() {
+    let front = "[service.front]\nrun = ['SERVICE', 'serve']\n";
+    let own = Supervised::start("not-held", front);
+    own.ready("front");
+    let mut other = own.client();
+    other.name_attach("lazy").unwrap();
+    let lazy = "[service.lazy]\nrun = ['SERVICE', 'serve']\nstart = 'request'\n";
+    own.write(&format!("{front}{lazy}"));
+    assert!(own.ask(&["reload"]).status.success());
+    let said = "lazy: its name is not held";
+    own.until("the refusal", |own| own.log().contains(said));
+    drop(other);
+    let mut client = own.client();
+    let answer = loop {
+        let to = client.wait_name("lazy", LONG).unwrap();
+        match client.call(to, b"who", LONG) {
+            Ok(answer) => break answer,
+            Err(SendRecError::DiedBefore(_) | SendRecError::Nobody(_) | SendRecError::Stale(_)) => {
+            }
+            Err(other) => panic!("the request was taken: {other}"),
+        }
+    };
+    assert_eq!(answer, own.ready("lazy").pid.to_ne_bytes());
+    assert_eq!(own.log().matches(said).count(), 1, "{}", own.log());
+}
+
+#[test]
 fn answers_lists_and_errors_are_json_where_it_is_asked_for() {
     let services = "[service.front]\nrun = ['SERVICE', 'serve']\n\
                     [service.odd]\nrun = ['SERVICE']\ndirectory = \"a\\u007f\"\nrestarts = 0\n";
