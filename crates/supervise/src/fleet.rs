@@ -154,8 +154,7 @@ impl Fleet {
     /// Wants a service, and what it needs.
     pub fn want(&mut self, name: &str, now_ns: Ns) -> Vec<Order> {
         let mut orders = Vec::new();
-        let needs = |name: &str| self.get(name).map_or_else(Vec::new, |it| it.spec.needs.clone());
-        for name in reach(name, needs) {
+        for name in self.reached_needs(name) {
             let Some(member) = self.members.get_mut(&name) else { continue };
             member.is_wanted = !member.is_leaving;
             if matches!(member.machine.state(), State::Failed | State::Ended) {
@@ -164,6 +163,16 @@ impl Fleet {
             }
         }
         orders.extend(self.settle(now_ns));
+        orders
+    }
+
+    /// Wants a service, and a new process of it. Its earlier failures count no more.
+    pub fn restart(&mut self, name: &str, now_ns: Ns) -> Vec<Order> {
+        if let Some(member) = self.members.get_mut(name) {
+            member.machine.forget();
+        }
+        let mut orders = self.on(name, Event::Restart("by request".to_owned()), now_ns);
+        orders.extend(self.want(name, now_ns));
         orders
     }
 
@@ -190,12 +199,19 @@ impl Fleet {
         self.members.values().all(|member| !member.machine.state().has_process())
     }
 
-    /// Whether each wanted service has come as far as it can: ready, on request, ended or failed.
+    /// Whether each wanted service has come as far as it can: ready, on request, ended or failed,
+    /// or stopped because a service that it needs has ended or failed.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.members.values().filter(|member| member.is_wanted).all(|member| {
-            let state = member.machine.state();
-            matches!(state, State::Ready | State::OnRequest | State::Ended | State::Failed)
+        let has_ended = |name: &String| {
+            let state = self.get(name).map(|it| it.machine.state());
+            matches!(state, Some(State::Ended | State::Failed))
+        };
+        let mut wanted = self.members.iter().filter(|(_, member)| member.is_wanted);
+        wanted.all(|(name, member)| match member.machine.state() {
+            State::Ready | State::OnRequest | State::Ended | State::Failed => true,
+            State::Stopped => self.reached_needs(name).iter().any(has_ended),
+            State::Starting | State::Stopping | State::BackOff => false,
         })
     }
 
@@ -255,10 +271,8 @@ impl Fleet {
             if member.is_wanted && state == State::Stopped && self.has_needs(member) {
                 return Some((name.clone(), Event::Start));
             }
-            let is_idle = match state {
-                State::Stopping => !member.machine.starts_again(),
-                state => state == State::Stopped,
-            };
+            let is_idle =
+                matches!(state, State::Stopping | State::Stopped) && !member.machine.starts_again();
             let is_free = || {
                 let others = needed_by.get(name.as_str()).into_iter().flatten();
                 others.into_iter().all(|other| !self.members[other].machine.state().has_process())
@@ -273,6 +287,11 @@ impl Fleet {
             let state = self.members.get(need).map(|it| it.machine.state());
             matches!(state, Some(State::Ready | State::OnRequest))
         })
+    }
+
+    /// A service, and all that it needs, also through others.
+    fn reached_needs(&self, name: &str) -> Vec<String> {
+        reach(name, |name| self.get(name).map_or_else(Vec::new, |it| it.spec.needs.clone()))
     }
 
     fn needed_by(&self) -> BTreeMap<String, Vec<String>> {

@@ -3,13 +3,15 @@
 //! | state | meaning | next |
 //! |---|---|---|
 //! | `Stopped` | not wanted, or a needed service is not ready | `Starting`, `OnRequest` |
-//! | `OnRequest` | the first request starts it | `Starting`, `Stopped` |
+//! | `OnRequest` | the first request starts it | `Stopped` |
 //! | `Starting` | its process runs and is not ready | `Ready`, `BackOff`, `Stopping`, `Ended`, `Failed` |
 //! | `Ready` | it serves | `Starting`, `Stopping`, `BackOff`, `Ended`, `Failed` |
-//! | `Stopping` | its process got SIGTERM or SIGKILL | `Stopped`, `Starting`, `BackOff` |
-//! | `BackOff` | it ended, and starts again at a time | `Starting`, `Stopped` |
-//! | `Ended` | it ended by itself, and that is the wish of its configuration | `Starting`, `Stopped` |
-//! | `Failed` | it ended too often | `Starting`, `Stopped` |
+//! | `Stopping` | its process got SIGTERM or SIGKILL | `Stopped`, `BackOff` |
+//! | `BackOff` | it ended, and starts again at a time | `Stopped` |
+//! | `Ended` | it ended by itself, and that is the wish of its configuration | `Stopped` |
+//! | `Failed` | it ended too often | `Stopped` |
+//!
+//! Each start comes from `Stopped`, where a service waits until all that it needs is ready.
 //!
 //! Each event gives the actions that the supervisor must take. Invariants:
 //! - `Spawn` comes only while no process of the service runs.
@@ -120,7 +122,7 @@ fn signal_name(number: i32) -> Option<&'static str> {
 /// What happens to a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// All that it needs is ready.
+    /// It is wanted, and all that it needs is ready.
     Start,
     /// The process runs.
     Spawned,
@@ -212,11 +214,12 @@ impl std::fmt::Display for State {
     }
 }
 
-/// What follows the end of a process that is stopping.
+/// What follows the end of a process that is stopping. In `Stopped`, what follows when all that the
+/// service needs is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AfterStop {
     Stay,
-    /// The supervisor or a person wants a new process now.
+    /// A new process is due, also of a service that starts on request.
     Again,
     /// It hung or did not become ready: this counts as a failure, for this reason.
     Failure(String),
@@ -301,10 +304,16 @@ impl Machine {
         self.ping_ends_ns.is_some_and(|ends_ns| ends_ns <= now_ns)
     }
 
-    /// Whether its process is stopping and another one follows.
+    /// Whether it is stopping or stopped, and another process follows.
     #[must_use]
     pub fn starts_again(&self) -> bool {
-        self.state == State::Stopping && self.after_stop != AfterStop::Stay
+        matches!(self.state, State::Stopping | State::Stopped) && self.after_stop != AfterStop::Stay
+    }
+
+    /// Its earlier failures count no more.
+    pub fn forget(&mut self) {
+        self.in_a_row = 0;
+        self.recent.clear();
     }
 
     /// Takes new rules, which count from the next step on.
@@ -319,9 +328,8 @@ impl Machine {
             Event::Spawned => Vec::new(),
             Event::NotSpawned(why) => self.fail(format!("did not start: {why}"), now_ns),
             Event::Requested if self.state == State::OnRequest => {
-                let mut actions = vec![Action::FreeName];
-                actions.extend(self.spawn(now_ns));
-                actions
+                self.start_again(now_ns);
+                vec![Action::FreeName]
             }
             Event::Bound if self.state == State::Starting => self.ready(now_ns),
             Event::PingTaken if self.ping_ends_ns.take().is_some() => {
@@ -329,6 +337,7 @@ impl Machine {
                 Vec::new()
             }
             Event::Lost if self.state == State::Ready => {
+                self.end_row_if_stable(now_ns);
                 let due_ns = now_ns.saturating_add(self.policy.start_limit_ns);
                 self.enter(State::Starting, Some(due_ns), now_ns);
                 let line = "its endpoint has ended and its process runs; it is looked up again";
@@ -356,7 +365,7 @@ impl Machine {
 
     fn start(&mut self, now_ns: Ns) -> Vec<Action> {
         match self.state {
-            State::Stopped if self.policy.on_request => {
+            State::Stopped if self.policy.on_request && !self.starts_again() => {
                 self.enter(State::OnRequest, None, now_ns);
                 vec![Action::HoldName]
             }
@@ -368,7 +377,14 @@ impl Machine {
     fn spawn(&mut self, now_ns: Ns) -> Vec<Action> {
         let due_ns = now_ns.saturating_add(self.policy.start_limit_ns);
         self.enter(State::Starting, Some(due_ns), now_ns);
+        self.after_stop = AfterStop::Stay;
         vec![Action::Spawn]
+    }
+
+    /// A new process is due: [`Event::Start`] spawns it.
+    fn start_again(&mut self, now_ns: Ns) {
+        self.enter(State::Stopped, None, now_ns);
+        self.after_stop = AfterStop::Again;
     }
 
     fn ready(&mut self, now_ns: Ns) -> Vec<Action> {
@@ -399,7 +415,8 @@ impl Machine {
             }
             State::BackOff => {
                 self.restarts = self.restarts.saturating_add(1);
-                self.spawn(now_ns)
+                self.start_again(now_ns);
+                Vec::new()
             }
             State::Stopped | State::OnRequest | State::Ended | State::Failed => Vec::new(),
         }
@@ -408,6 +425,7 @@ impl Machine {
     /// Ends a process that does not answer. SIGTERM would not reach its code.
     fn kill(&mut self, why: String, now_ns: Ns) -> Vec<Action> {
         let said = Action::Log(format!("{why}; SIGKILL"));
+        self.end_row_if_stable(now_ns);
         self.enter(State::Stopping, None, now_ns);
         self.after_stop = AfterStop::Failure(why);
         vec![said, Action::Kill]
@@ -429,6 +447,7 @@ impl Machine {
             }
             state => {
                 self.enter(State::Stopped, None, now_ns);
+                self.after_stop = AfterStop::Stay;
                 if state == State::OnRequest { vec![Action::FreeName] } else { Vec::new() }
             }
         }
@@ -444,9 +463,9 @@ impl Machine {
             State::Stopping => self.after_stop = AfterStop::Again,
             State::OnRequest | State::Stopped => return Vec::new(),
             State::BackOff | State::Ended | State::Failed => {
-                (self.in_a_row, self.restarts) = (0, self.restarts.saturating_add(1));
-                self.recent.clear();
-                actions.extend(self.spawn(now_ns));
+                self.forget();
+                self.restarts = self.restarts.saturating_add(1);
+                self.start_again(now_ns);
             }
         }
         actions
@@ -461,7 +480,8 @@ impl Machine {
                 }
                 AfterStop::Again => {
                     self.restarts = self.restarts.saturating_add(1);
-                    self.spawn(now_ns)
+                    self.start_again(now_ns);
+                    Vec::new()
                 }
                 AfterStop::Failure(why) => self.fail(why, now_ns),
             },
@@ -480,14 +500,18 @@ impl Machine {
                     self.enter(state, None, now_ns);
                     return vec![Action::Log(format!("{exit}; it does not start again"))];
                 }
-                let is_stable = self.state == State::Ready
-                    && now_ns.saturating_sub(self.since_ns) >= self.policy.stable_ns;
-                if is_stable {
-                    self.in_a_row = 0;
-                }
+                self.end_row_if_stable(now_ns);
                 self.fail(exit.to_string(), now_ns)
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// A service that was ready for long enough begins a new row of restarts.
+    fn end_row_if_stable(&mut self, now_ns: Ns) {
+        let since_ns = now_ns.saturating_sub(self.since_ns);
+        if self.state == State::Ready && since_ns >= self.policy.stable_ns {
+            self.in_a_row = 0;
         }
     }
 

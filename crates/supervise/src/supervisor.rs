@@ -381,9 +381,7 @@ impl Supervisor {
                 (name, orders)
             }
             Request::Restart(name) => {
-                let again = Event::Restart("by request".to_owned());
-                let mut orders = self.fleet.on(&name, again, now_ns);
-                orders.extend(self.fleet.want(&name, now_ns));
+                let orders = self.fleet.restart(&name, now_ns);
                 (name, orders)
             }
         };

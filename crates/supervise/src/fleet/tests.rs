@@ -53,8 +53,15 @@ fn states(fleet: &Fleet) -> Vec<State> {
 
 /// A chain whose services are ready.
 fn ready() -> Fleet {
+    ready_with(100)
+}
+
+/// The same, with so many restarts at most.
+fn ready_with(restarts_max: u32) -> Fleet {
+    let mut file = chain();
+    file.values_mut().for_each(|spec| spec.policy.restarts_max = restarts_max);
     let mut fleet = Fleet::default();
-    fleet.load(chain(), 0);
+    fleet.load(file, 0);
     for name in ["disk", "cache", "front"] {
         fleet.on(name, Event::Bound, 0);
     }
@@ -168,6 +175,96 @@ fn a_service_that_is_removed_and_comes_back_runs_again() {
     assert_eq!(named(&orders, &Action::Spawn), ["front"]);
 }
 
+#[test]
+fn a_service_starts_again_after_what_it_needs() {
+    let killed = || Event::Exited(Exit::Signal(9));
+    // Its pause is over.
+    let mut fleet = ready();
+    fleet.on("cache", killed(), 1);
+    fleet.on("disk", killed(), 1);
+    assert_eq!(named(&fleet.tick(2, 2), &Action::Spawn), ["disk"]);
+    assert_eq!(fleet.get("cache").unwrap().machine.state(), State::Stopped);
+    assert!(!fleet.is_up());
+    assert_eq!(named(&fleet.on("disk", Event::Bound, 3), &Action::Spawn), ["cache"]);
+    assert_eq!(fleet.get("cache").unwrap().machine.restarts(), 1);
+    // Its process has ended by request.
+    let mut fleet = ready();
+    assert_eq!(named(&fleet.restart("cache", 1), &Action::Terminate), ["cache"]);
+    fleet.on("disk", killed(), 1);
+    assert!(named(&fleet.on("cache", killed(), 1), &Action::Spawn).is_empty());
+    assert_eq!(named(&fleet.tick(2, 2), &Action::Spawn), ["disk"]);
+    assert_eq!(named(&fleet.on("disk", Event::Bound, 3), &Action::Spawn), ["cache"]);
+    // Both were given up.
+    for request in [Fleet::want, Fleet::restart] {
+        let mut fleet = ready_with(0);
+        fleet.on("cache", killed(), 1);
+        fleet.on("disk", killed(), 1);
+        assert_eq!(states(&fleet), [State::Failed, State::Failed, State::Ready]);
+        assert_eq!(named(&request(&mut fleet, "cache", 2), &Action::Spawn), ["disk"]);
+        assert_eq!(named(&fleet.on("disk", Event::Bound, 3), &Action::Spawn), ["cache"]);
+    }
+}
+
+#[test]
+fn a_first_request_waits_for_what_the_service_needs_until_a_stop() {
+    for is_stopped in [false, true] {
+        let mut file = chain();
+        file.get_mut("cache").unwrap().policy.on_request = true;
+        file.remove("front");
+        let mut fleet = Fleet::default();
+        fleet.load(file, 0);
+        assert_eq!(named(&fleet.on("disk", Event::Bound, 0), &Action::HoldName), ["cache"]);
+        fleet.on("disk", Event::Exited(Exit::Signal(9)), 1);
+        let orders = fleet.on("cache", Event::Requested, 1);
+        assert_eq!(named(&orders, &Action::FreeName), ["cache"]);
+        assert!(named(&orders, &Action::Spawn).is_empty());
+        if is_stopped {
+            fleet.unwant("cache", 1);
+            fleet.want("cache", 1);
+        }
+        assert_eq!(named(&fleet.tick(2, 2), &Action::Spawn), ["disk"]);
+        let wanted = if is_stopped { Action::HoldName } else { Action::Spawn };
+        assert_eq!(named(&fleet.on("disk", Event::Bound, 3), &wanted), ["cache"]);
+    }
+}
+
+#[test]
+fn a_restart_by_request_forgets_earlier_failures() {
+    let fails_after = |forget: fn(&mut Fleet) -> Vec<Order>| {
+        let mut fleet = ready_with(1);
+        fleet.on("front", Event::Exited(Exit::Signal(9)), 1);
+        fleet.tick(2, 2);
+        fleet.on("front", Event::Bound, 2);
+        forget(&mut fleet);
+        fleet.on("front", Event::Exited(Exit::Signal(9)), 2);
+        fleet.on("front", Event::Bound, 2);
+        fleet.on("front", Event::Exited(Exit::Signal(9)), 3);
+        fleet.get("front").unwrap().machine.state()
+    };
+    assert_eq!(fails_after(|fleet| fleet.restart("front", 2)), State::BackOff);
+    let by_need = |fleet: &mut Fleet| fleet.on("front", Event::Restart("a need".into()), 2);
+    assert_eq!(fails_after(by_need), State::Failed);
+}
+
+#[test]
+fn a_service_whose_need_has_failed_or_ended_does_not_hold_up_the_others() {
+    for (restart, code) in [(Restart::Always, 1), (Restart::OnFailure, 0)] {
+        let mut file = chain();
+        let disk = file.get_mut("disk").unwrap();
+        (disk.policy.restart, disk.policy.restarts_max) = (restart, 0);
+        file.insert("log".into(), spec(&[]));
+        let mut fleet = Fleet::default();
+        fleet.load(file, 0);
+        fleet.on("disk", Event::Exited(Exit::Code(code)), 1);
+        assert!(!fleet.is_up(), "log may still come");
+        fleet.on("log", Event::Bound, 1);
+        assert_eq!(fleet.get("front").unwrap().machine.state(), State::Stopped);
+        assert!(fleet.is_up());
+        fleet.want("disk", 2);
+        assert!(!fleet.is_up(), "disk may come now, and the others after it");
+    }
+}
+
 /// Random events and files: order and rest hold at each step, and an end always comes.
 #[test]
 fn no_sequence_breaks_the_order_and_all_services_can_be_ended() {
@@ -179,7 +276,8 @@ fn no_sequence_breaks_the_order_and_all_services_can_be_ended() {
             for (name, action) in orders {
                 if action == Action::Spawn {
                     assert!(pids.insert(name.clone(), ()).is_none(), "seed {seed}: {name} twice");
-                    assert!(fleet.get(&name).is_some(), "seed {seed}");
+                    let member = fleet.get(&name);
+                    assert!(member.is_some_and(|it| fleet.has_needs(it)), "seed {seed}: {name}");
                 }
             }
         };

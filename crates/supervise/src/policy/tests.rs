@@ -32,7 +32,8 @@ fn ready_at(policy: Policy, now_ns: Ns) -> Machine {
 fn pause_ns(machine: &mut Machine, now_ns: Ns) -> Ns {
     let due_ns = machine.due_ns().unwrap();
     assert_eq!(machine.on(Event::Tick, due_ns - 1), []);
-    assert_eq!(machine.on(Event::Tick, due_ns), [Action::Spawn]);
+    assert_eq!(machine.on(Event::Tick, due_ns), []);
+    assert_eq!(machine.on(Event::Start, due_ns), [Action::Spawn]);
     due_ns - now_ns
 }
 
@@ -71,8 +72,8 @@ fn too_many_restarts_within_the_window_are_the_end_and_old_ones_do_not_count() {
     assert_eq!((machine.state(), machine.due_ns()), (State::Failed, None));
     assert!(matches!(&said[..], [Action::Log(line)] if line.contains("given up after 4 restarts")));
     // A person starts it again.
-    let again = machine.on(Event::Restart("by request".into()), now_ns);
-    assert!(again.contains(&Action::Spawn));
+    machine.on(Event::Restart("by request".into()), now_ns);
+    assert_eq!(machine.on(Event::Start, now_ns), [Action::Spawn]);
 }
 
 #[test]
@@ -140,13 +141,52 @@ fn a_stop_overrules_a_restart_that_is_under_way() {
 fn a_request_starts_a_service_that_waits_for_it() {
     let mut machine = Machine::new(Policy { on_request: true, ..policy() }, S);
     assert_eq!(machine.on(Event::Start, S), [Action::HoldName]);
-    assert_eq!(machine.on(Event::Requested, S), [Action::FreeName, Action::Spawn]);
+    assert_eq!(machine.on(Event::Requested, S), [Action::FreeName]);
     assert_eq!(machine.on(Event::Requested, S), []);
+    assert_eq!(machine.on(Event::Start, S), [Action::Spawn]);
+    assert_eq!(machine.restarts(), 0);
     machine.on(Event::Bound, S);
     machine.on(Event::Stop, S);
     machine.on(Event::Exited(Exit::Code(0)), S);
     assert_eq!(machine.on(Event::Start, S), [Action::HoldName]);
     assert_eq!(machine.on(Event::Stop, S), [Action::FreeName]);
+}
+
+#[test]
+fn a_service_on_request_starts_again_without_a_request_until_it_is_stopped() {
+    let mut machine = Machine::new(Policy { on_request: true, ..policy() }, S);
+    for event in [Event::Start, Event::Requested, Event::Start, Event::Bound] {
+        machine.on(event, S);
+    }
+    machine.on(Event::Exited(Exit::Signal(9)), S);
+    pause_ns(&mut machine, S);
+    machine.on(Event::Restart("new file".into()), 2 * S);
+    machine.on(Event::Exited(Exit::Code(0)), 2 * S);
+    assert!(machine.starts_again(), "{machine:?}");
+    machine.on(Event::Stop, 2 * S);
+    assert!(!machine.starts_again(), "{machine:?}");
+    assert_eq!(machine.on(Event::Start, 2 * S), [Action::HoldName]);
+}
+
+#[test]
+fn a_hang_or_a_lost_endpoint_after_a_stable_run_begins_a_new_row() {
+    let ping = Some(Ping { every_ns: S, limit_ns: 3 * S });
+    let policy = Policy { ping, stable_ns: 2 * S, ..policy() };
+    let mut machine = ready_at(policy, S);
+    for pause_ms in [10, 20] {
+        machine.on(Event::Exited(Exit::Signal(9)), S);
+        assert_eq!(pause_ns(&mut machine, S) / MS, pause_ms);
+        machine.on(Event::Bound, S);
+    }
+    assert_eq!(machine.on(Event::Tick, 2 * S), [Action::Ping]);
+    assert!(machine.on(Event::Tick, 5 * S).contains(&Action::Kill));
+    machine.on(Event::Exited(Exit::Signal(9)), 5 * S);
+    assert_eq!(pause_ns(&mut machine, 5 * S) / MS, 10);
+    machine.on(Event::Bound, 6 * S);
+    machine.on(Event::Lost, 9 * S);
+    assert!(machine.on(Event::Tick, 11 * S).contains(&Action::Kill));
+    machine.on(Event::Exited(Exit::Signal(9)), 11 * S);
+    assert_eq!(pause_ns(&mut machine, 11 * S) / MS, 10);
 }
 
 #[test]
