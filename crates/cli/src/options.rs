@@ -35,6 +35,9 @@ pub fn begin() -> Instant {
 pub struct TimeLimit(Timeout);
 
 impl TimeLimit {
+    /// No limit.
+    pub const NONE: Self = Self(Timeout::Never);
+
     /// The limit of a call that begins now.
     pub fn timeout(self) -> Timeout {
         self.0

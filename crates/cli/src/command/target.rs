@@ -16,8 +16,8 @@ pub struct TargetArgs {
     #[arg(value_name = "TARGET")]
     pub target: Target,
     /// Time limit of the whole operation; 0 does not wait, -1 has no limit.
-    #[arg(long, value_name = "MS", default_value = "-1", allow_negative_numbers = true)]
-    pub timeout: TimeLimit,
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    pub timeout: Option<TimeLimit>,
     /// Bind this process to this slot or name meanwhile [default: any free slot].
     #[arg(long = "as", value_name = "NAME|SLOT", allow_negative_numbers = true)]
     pub bind_as: Option<String>,
@@ -50,7 +50,7 @@ impl TargetSession {
 impl TargetArgs {
     /// Binds this process and finds the target.
     pub fn open(&self) -> Result<TargetSession> {
-        let (begin, limit) = (options::begin(), self.timeout);
+        let (begin, limit) = (options::begin(), self.timeout.unwrap_or(TimeLimit::NONE));
         let mut node = lookup::node_within(&self.node, limit.left_since(begin))?;
         let vm = lookup::vm(&mut node, &self.target.vm)?;
         let mut own = lookup::bind(&vm, self.bind_as.as_deref())?;

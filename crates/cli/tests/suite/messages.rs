@@ -1,6 +1,8 @@
 //! Messages and copies from the shell, wait chains, and programs that `m3 run` binds.
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, send_signal};
+use m3ipc_sys::Signal;
+use std::time::{Duration, Instant};
 
 /// Exit codes, as `--help` lists them.
 const OK: i32 = 0;
@@ -71,6 +73,23 @@ fn listen_prints_messages_and_notifications() {
     let lines: Vec<_> = ended.out.lines().collect();
     assert!(lines[0].starts_with("notification from "), "{lines:?}");
     assert!(lines[1].ends_with("type 4  i32:1 str:one") && lines[2].contains("i32:2"), "{lines:?}");
+}
+
+#[test]
+fn a_notification_without_limit_waits_until_its_target_receives_it() {
+    let fixture = Fixture::with_vm("shop");
+    let listener = fixture.start(&["listen", "shop", "--as", "ear", "--count", "1"]);
+    let waits = || fixture.run(&["ps", "shop"]).out.contains("receive");
+    fixture.wait_until("the listener waits", waits);
+    send_signal(listener.pid().cast_signed(), Signal::STOP);
+    let notify = fixture.start(&["notify", "shop/ear", "--timeout", "-1"]);
+    let begun = Instant::now();
+    let limit = Duration::from_secs(2);
+    fixture.wait_until("more than the limit without --timeout", || begun.elapsed() > limit);
+    send_signal(listener.pid().cast_signed(), Signal::CONT);
+    let notified = notify.wait();
+    assert_eq!(notified.code, OK, "{}", notified.err);
+    assert_eq!(listener.wait().code, OK);
 }
 
 /// The number of an endpoint's first grant.
