@@ -76,7 +76,7 @@ pub use fork::{ForkGuard, ParentOnlyFd, fork_generation};
 pub use futex::{
     Expected, WAIT_WORDS_MAX, WaitOutcome, try_wait_any, wait, wait_any, wait_any_woken, wake,
 };
-pub use interrupt::{hangup_signal, interrupt_signals};
+pub use interrupt::{hangup_signal, interrupt_signals, unblock_interrupts};
 pub use line_limits::{LineLimits, LineVerdict};
 pub use liveness_lock::{
     LIVENESS_LOCK_BYTES, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, LivenessLock,

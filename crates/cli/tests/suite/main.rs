@@ -7,6 +7,7 @@ mod fixture;
 mod messages;
 mod misuse;
 mod nodes;
+mod sock_check;
 mod stopped;
 mod trace;
 mod trust;

@@ -31,6 +31,7 @@ use cases::CASES;
 use clap::Args;
 use result::CaseResult;
 use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use suite::SuiteOptions;
 use verdict::{Verdict, VerdictKind};
@@ -110,6 +111,9 @@ pub fn run(args: &Check, out: Output) -> Result<()> {
     }
     let cases = selected(&args.only)?;
     crate::sock::library::find()?;
+    // Before the busy loops: threads inherit the mask.
+    let interrupt = m3ipc_sys::interrupt_signals()
+        .map_err(|errno| CliError::system("cannot wait for ^C", errno))?;
     let (mut results, mut skipped) = (Vec::new(), Vec::new());
     for case in cases {
         let missing = case.missing().join(", ");
@@ -119,7 +123,12 @@ pub fn run(args: &Check, out: Output) -> Result<()> {
             continue;
         }
         m3ipc_sys::tell!("{} ...", case.name);
-        match measure(case, args) {
+        let measured = measure(case, args, interrupt.as_fd());
+        if has_come(interrupt.as_fd()) {
+            return Err(CliError::failure("interrupted; the programs of the check have ended")
+                .advice("start the check again; --only and --seconds shorten it"));
+        }
+        match measured {
             Ok(result) => results.push(result),
             Err(cause) => skipped.push(format!("{}: {cause}", case.name)),
         }
@@ -157,14 +166,22 @@ fn selected(only: &[String]) -> Result<Vec<&'static Case>> {
     Ok(cases)
 }
 
-fn measure(case: &'static Case, args: &Check) -> std::io::Result<CaseResult> {
+fn measure(
+    case: &'static Case,
+    args: &Check,
+    interrupt: BorrowedFd<'_>,
+) -> std::io::Result<CaseResult> {
     let mut result = CaseResult::new(case);
     for round in 0..args.rounds {
         for mode in RunMode::in_turn(round) {
-            let run = CaseRun::new(case, mode, args.seconds, args.policy.as_deref())?;
+            let policy = args.policy.as_deref();
+            let run = CaseRun::new(case, mode, args.seconds, policy, interrupt)?;
             let loops = args.busy.then(BusyLoops::one_per_cpu);
             let measured = run.run();
             drop(loops);
+            if has_come(interrupt) {
+                return Err(std::io::Error::other("interrupted"));
+            }
             match mode {
                 RunMode::Native => result.native.add(measured),
                 RunMode::Preloaded => {
@@ -176,4 +193,9 @@ fn measure(case: &'static Case, args: &Check) -> std::io::Result<CaseResult> {
         }
     }
     Ok(result)
+}
+
+/// Whether ^C or SIGTERM has come.
+fn has_come(interrupt: BorrowedFd<'_>) -> bool {
+    m3ipc_sys::wait_readable(&[interrupt], 0) == Ok(true)
 }

@@ -5,14 +5,16 @@ use super::measurement::Measurement;
 use super::ports::free_ports;
 use super::result::RingCounts;
 use m3ipc_shim::counters::{Counter, Snapshot};
+use m3ipc_sys::Signal;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The programs that run under `m3 sock run`.
@@ -52,26 +54,55 @@ pub struct CaseRun<'a> {
     seconds: u32,
     /// The policy file of `m3 sock run`.
     policy: Option<&'a Path>,
+    /// Readable after ^C or SIGTERM, which end the run.
+    interrupt: BorrowedFd<'a>,
     directory: PathBuf,
     ports: [u16; 2],
     uid: Option<u32>,
 }
 
 /// A process group; dropping it ends all of its processes.
-struct ProcessGroup(Child);
+///
+/// The number of its leader names the group until the leader is reaped. So the rest of the group
+/// ends first.
+struct ProcessGroup {
+    leader: Child,
+    ended: Option<ExitStatus>,
+}
+
+impl ProcessGroup {
+    /// How the leader has ended, if it has. The rest of its group ends with it.
+    fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.ended.is_none() && m3ipc_sys::has_child_ended(self.number())? {
+            self.ended = Some(self.kill()?);
+        }
+        Ok(self.ended)
+    }
+
+    fn kill(&mut self) -> io::Result<ExitStatus> {
+        // An empty group has ended already.
+        let _ = m3ipc_sys::signal_group(self.number(), Signal::KILL);
+        self.leader.wait()
+    }
+
+    fn number(&self) -> i32 {
+        self.leader.id().cast_signed()
+    }
+}
 
 impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        let Ok(Some(pid)) = i32::try_from(self.0.id()).map(rustix::process::Pid::from_raw) else {
+        if self.ended.is_some() {
             return;
-        };
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::TERM);
+        }
+        let _ = m3ipc_sys::signal_group(self.number(), Signal::TERM);
         let deadline = Instant::now() + GRACE_TIME;
-        while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {
+        while Instant::now() < deadline && matches!(self.try_wait(), Ok(None)) {
             std::thread::sleep(POLL_INTERVAL);
         }
-        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
-        let _ = self.0.wait();
+        if self.ended.is_none() {
+            let _ = self.kill();
+        }
     }
 }
 
@@ -81,6 +112,7 @@ impl<'a> CaseRun<'a> {
         mode: RunMode,
         seconds: u32,
         policy: Option<&'a Path>,
+        interrupt: BorrowedFd<'a>,
     ) -> io::Result<Self> {
         static RUNS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -90,7 +122,7 @@ impl<'a> CaseRun<'a> {
         std::fs::create_dir(&directory)?;
         let is_root = rustix::process::geteuid().is_root();
         let uid = (case.refuses_root && is_root).then_some(UNPRIVILEGED_UID);
-        let run = Self { case, mode, seconds, policy, directory, ports, uid };
+        let run = Self { case, mode, seconds, policy, interrupt, directory, ports, uid };
         for (name, content) in case.files {
             std::fs::write(run.directory.join(name), run.filled(content))?;
         }
@@ -105,7 +137,7 @@ impl<'a> CaseRun<'a> {
     pub fn run(&self) -> Result<Measurement, String> {
         for command in self.case.setup {
             let mut setup = self.start(*command, false, "setup")?;
-            self.wait(&mut setup.0, "setup")?;
+            self.wait(&mut setup, "setup")?;
         }
         let is_preloaded = self.mode != RunMode::Native;
         let mut servers = Vec::new();
@@ -114,7 +146,7 @@ impl<'a> CaseRun<'a> {
         }
         self.wait_until_ready(&mut servers)?;
         let mut client = self.start(self.case.client, self.mode == RunMode::Preloaded, "client")?;
-        self.wait(&mut client.0, "client")?;
+        self.wait(&mut client, "client")?;
         // Some clients report on standard error.
         let texts = ["client.out", "client.err"]
             .map(|name| std::fs::read(self.directory.join(name)).unwrap_or_default());
@@ -193,19 +225,21 @@ impl<'a> CaseRun<'a> {
         if let Some(uid) = self.uid {
             command.uid(uid).gid(uid);
         }
-        command.spawn().map(ProcessGroup).map_err(fail)
+        m3ipc_sys::unblock_interrupts(&mut command);
+        let leader = command.spawn().map_err(fail)?;
+        Ok(ProcessGroup { leader, ended: None })
     }
 
-    fn wait(&self, child: &mut Child, role: &str) -> Result<(), String> {
+    fn wait(&self, group: &mut ProcessGroup, role: &str) -> Result<(), String> {
         let deadline =
             Instant::now() + READY_TIMEOUT + Duration::from_secs(u64::from(self.seconds));
         loop {
-            match child.try_wait() {
+            match group.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(status)) => {
                     return Err(format!("{role}: {status}: {}", self.last_line(role)));
                 }
-                Ok(None) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
+                Ok(None) if Instant::now() < deadline => self.pause_for(POLL_INTERVAL)?,
                 Ok(None) => return Err(format!("the {role} does not exit")),
                 Err(cause) => return Err(cause.to_string()),
             }
@@ -214,13 +248,12 @@ impl<'a> CaseRun<'a> {
 
     fn wait_until_ready(&self, servers: &mut [ProcessGroup]) -> Result<(), String> {
         if matches!(self.case.readiness, Readiness::FixedDelay) {
-            std::thread::sleep(FIXED_DELAY);
-            return Ok(());
+            return self.pause_for(FIXED_DELAY);
         }
         let deadline = Instant::now() + READY_TIMEOUT;
         while TcpStream::connect(("127.0.0.1", self.ports[0])).is_err() {
             for (index, server) in servers.iter_mut().enumerate() {
-                if let Ok(Some(status)) = server.0.try_wait() {
+                if let Ok(Some(status)) = server.try_wait() {
                     return Err(format!(
                         "server: {status}: {}",
                         self.last_line(&format!("server{index}"))
@@ -230,9 +263,18 @@ impl<'a> CaseRun<'a> {
             if Instant::now() > deadline {
                 return Err("the server does not listen".into());
             }
-            std::thread::sleep(POLL_INTERVAL);
+            self.pause_for(POLL_INTERVAL)?;
         }
         Ok(())
+    }
+
+    /// Waits, unless ^C or SIGTERM ends the run.
+    fn pause_for(&self, time: Duration) -> Result<(), String> {
+        let limit_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        match m3ipc_sys::wait_readable(&[self.interrupt], limit_ns) {
+            Ok(true) => Err("interrupted".to_owned()),
+            Ok(false) | Err(_) => Ok(()),
+        }
     }
 
     fn last_line(&self, role: &str) -> String {
