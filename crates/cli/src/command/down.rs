@@ -30,6 +30,7 @@ pub fn run(args: &Down, out: Output) -> Result<()> {
     let (vms, pid) = (node.vms()?.len(), node.info()?.daemon_pid);
     let daemon = m3ipc_sys::open_process(pid);
     node.end()?;
+    // The daemon removes its socket before it ends. The socket of a service manager stays.
     if let Ok(daemon) = daemon {
         let ended = m3ipc_sys::wait_readable(&[daemon.as_fd()], END_TIMEOUT_NS);
         if ended != Ok(true) {
@@ -37,10 +38,11 @@ pub fn run(args: &Down, out: Output) -> Result<()> {
             return Err(CliError::system(what, "but the process does not exit")
                 .advice(format!("see its state with `cat /proc/{pid}/status`")));
         }
-    }
-    let start = Instant::now();
-    while m3ipc::runtime::socket(&directory).exists() && start.elapsed() < END_TIMEOUT {
-        std::thread::sleep(Duration::from_millis(1));
+    } else {
+        let start = Instant::now();
+        while m3ipc::runtime::socket(&directory).exists() && start.elapsed() < END_TIMEOUT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
     let value = serde_json::json!({ "directory": directory, "ended_vms": vms, "daemon_pid": pid });
     let text = format!("node at {} is down: {vms} VMs and daemon {pid} ended", directory.display());
