@@ -1,5 +1,6 @@
 """asyncio: calls, cancellation, deaths, arrays."""
 import asyncio
+import gc
 import signal
 import threading
 
@@ -105,6 +106,54 @@ def test_a_cancelled_receive_has_taken_nothing(bind):
             if not isinstance(message, m3ipc.Message):
                 message = await server.receive(timeout=20)
             assert message.is_notification
+
+    run(main())
+
+
+async def waits(endpoint):
+    """Until a task waits for news of the endpoint."""
+    while not endpoint._waiters:
+        await asyncio.sleep(0)
+
+
+def test_a_task_that_receives_does_not_keep_another_one_asleep(bind):
+    async def main():
+        server, one, two = (AsyncEndpoint(bind()) for _ in range(3))
+        for client in one, two:
+            client.notify(server.address)
+            await server.receive()
+        first = asyncio.create_task(server.receive())
+        await waits(server)
+        one.notify(server.address)
+        assert (await server.receive()).source == one.address, "without a turn of the loop"
+        one.notify(server.address)
+        assert (await first).source == one.address
+        # This task takes the ring for the first one, and finds nothing for itself.
+        first = asyncio.create_task(server.receive(one.address))
+        await waits(server)
+        first.add_done_callback(lambda _: two.notify(server.address))
+        one.notify(server.address)
+        assert (await server.receive(two.address)).source == two.address
+        assert (await first).source == one.address
+
+    run(main())
+
+
+def test_a_cancelled_call_frees_the_array_of_an_answer_that_has_come(bind):
+    async def main():
+        server, client = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        places = set()
+        for _ in range(3):
+            call = asyncio.create_task(client.call(server.address, b"x"))
+            request = await server.receive()
+            array = server.endpoint.array(100_000)
+            places.add(array.numpy().ctypes.data)
+            assert request.reply(array)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            gc.collect()
+        assert len(places) == 1, "the next array has the place of the last one"
 
     run(main())
 

@@ -68,11 +68,25 @@ class AsyncEndpoint:
         """Waits for a message or a notification."""
         try:
             async with asyncio.timeout(timeout):
-                while (message := self.endpoint.try_receive(source)) is None:
-                    await self._ready()
-                return message
+                return await self._receive(source)
         except TimeoutError as error:
             raise self._late(error, "receive", source) from None
+
+    async def _receive(self, source: int | None) -> Message:
+        is_first = True
+        while True:
+            has_ended = True
+            try:
+                if (message := self.endpoint.try_receive(source)) is not None:
+                    return message
+                has_ended = False
+            finally:
+                # A poll takes the rings of all, and a take ends them: the other tasks poll too.
+                # A repeated poll that finds nothing wakes no task, since two would wake each other.
+                if self._waiters and (is_first or has_ended):
+                    self._wake()
+            is_first = False
+            await self._ready()
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self
@@ -117,7 +131,9 @@ class AsyncEndpoint:
 
     def _abandon(self, pending: Any) -> None:
         try:
-            self.endpoint._abandon(pending)
+            # An answer that has come frees its arrays.
+            if self.endpoint._poll(pending) is None:
+                self.endpoint._abandon(pending)
         except Error:  # the endpoint is gone, and the request with it
             pass
 
