@@ -124,10 +124,21 @@ class Word(str, enum.Enum):
     YES = "yes"
 
 
+class Rank(enum.Enum):
+    FIRST = 1
+    LAST = "last"
+    HALF = 0.5
+
+
+class Switch(enum.Enum):
+    ON = True
+
+
 @pytest.mark.parametrize("into", [
     Inner | Other, Inner | dict[str, int], bytes | str, bytes | bytearray, Colour | str,
     Colour | Word, Literal["abcd"] | bytes, Annotated[bytes, 1] | str, list[int] | set[int],
     list[int] | list[str], tuple[int, int] | frozenset[int], list[Inner | Other | None],
+    Level | int, float | Level, Level | Rank, Rank | str, Literal[1] | Level, Switch | bool,
 ])
 def test_a_union_of_types_that_look_alike_is_refused(json, into):
     for data in (b"{}", b'{"data": ""}', b'"r"', b"[]", b"null"):
@@ -139,7 +150,8 @@ def test_a_union_of_types_that_look_alike_is_refused(json, into):
     (Inner(b"\xff"), Inner | None), (None, Inner | None), (Colour.RED, Colour | None),
     (Inner(b""), Inner | str | list[int] | int | None), ("a", Inner | str | list[int] | int),
     ([1], Inner | str | list[int] | int), ("b", Literal["a"] | str), (1.5, int | float),
-    (b"\xff", bytes | int), (Level.LOW, Level | str),
+    (b"\xff", bytes | int), (Level.LOW, Level | str), (True, Level | bool), (2, Literal[1] | int),
+    (1, Switch | int), (0.5, int | float | None),
 ])
 def test_a_union_of_other_types_is_read(json, value, into):
     assert json.decode(json.encode(value), into) == value

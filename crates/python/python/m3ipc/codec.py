@@ -282,30 +282,35 @@ def _dataclass(into: Any, made: _Made) -> Reader:
     return read
 
 
-def _form(part: Any, made: _Made) -> tuple[str, Any]:
-    """The form of a type in JSON, by which a union tells its types apart, and the type."""
+_FORMS = {str: "text", bool: "truth", int: "number", float: "number"}  # a bool is an int, too
+
+
+def _forms(part: Any, made: _Made) -> list[tuple[str, Any]]:
+    """The forms of a type in JSON, by which a union tells its types apart, each with the type."""
     while typing.get_origin(part) is typing.Annotated:
         part = typing.get_args(part)[0]
     kind = typing.get_origin(part) or part
     if kind is typing.Literal:
-        is_text = any(isinstance(value, str) for value in typing.get_args(part))
-        return ("text", str) if is_text else ("", None)
+        kinds = {type(value) for value in typing.get_args(part)}
+        return [(_FORMS[one], one) for one in kinds if one in _FORMS]
     if dataclasses.is_dataclass(kind) or kind is dict:
-        return "object", part
+        return [("object", part)]
     if kind in (list, tuple, set, frozenset):
-        return "array", part
-    if kind in (bytes, bytearray) and made.has_bytes:
-        return "bytes", kind
-    is_enum = isinstance(kind, type) and issubclass(kind, enum.Enum)
-    if is_enum and any(isinstance(member.value, str) for member in kind):
-        return "text", kind
-    return ("text", kind) if kind in (str, bytes, bytearray) else ("", None)
+        return [("array", part)]
+    if kind in (bytes, bytearray):
+        return [("bytes" if made.has_bytes else "text", kind)]
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        found = [[form for one, form in _FORMS.items() if isinstance(member.value, one)]
+                 for member in kind]
+        return [(forms[0], kind) for forms in found if forms]
+    return [(_FORMS[kind], kind)] if kind in _FORMS else []
 
 
 def _union(parts: tuple[Any, ...], made: _Made) -> Reader:
     forms: dict[str, Any] = {}
-    for form, kind in (_form(part, made) for part in parts):
-        if form and forms.setdefault(form, kind) is not kind:
+    for form, kind in (found for part in parts for found in _forms(part, made)):
+        other = forms.setdefault(form, kind)
+        if other is not kind and {other, kind} != {int, float}:
             raise TypeError(
                 f"{forms[form].__name__} and {kind.__name__} of a union look alike in JSON; use "
                 "one of them, or a dataclass with a field for each"
