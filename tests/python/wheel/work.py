@@ -81,6 +81,10 @@ def move(point: Point, by: tuple[int, int]) -> Point:
     return Point(point.x + by[0], point.y + by[1])
 
 
+def kinds(first: Point, /, second: Point, *more: Point, last: Job, **others: Job) -> list:
+    return [type(one).__name__ for one in (first, second, *more, last, *others.values())]
+
+
 def parts(number, data):
     return {"rows": [np.full(number, 2.0), data], "none": None, "text": "t", "pid": os.getpid()}
 

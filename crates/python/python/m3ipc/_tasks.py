@@ -123,13 +123,25 @@ def arguments(function: Any, task: Any, views: list[Any]) -> tuple[list[Any], di
     """The arguments of a task."""
     args, kwargs = with_arrays(task["a"], views), with_arrays(task["k"], views)
     hints = hints_of(function)
-    if hints:
-        try:
-            names = list(inspect.signature(function).parameters)
-        except (TypeError, ValueError):
-            names = []
-        args = [annotated(value, hints.get(name)) for value, name in zip(args, names)] + args[
-            len(names):
-        ]
-        kwargs = {name: annotated(value, hints.get(name)) for name, value in kwargs.items()}
-    return args, kwargs
+    if not hints:
+        return args, kwargs
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return args, kwargs
+    places: list[Any] = []
+    names: dict[str, Any] = {}
+    more = others = None  # the hints of *args and of **kwargs
+    for parameter in parameters:
+        kind, hint = parameter.kind, hints.get(parameter.name)
+        if kind is parameter.VAR_POSITIONAL:
+            more = hint
+        elif kind is parameter.VAR_KEYWORD:
+            others = hint
+        if kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            places.append(hint)
+        if kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names[parameter.name] = hint
+    places += [more] * (len(args) - len(places))
+    args = [annotated(value, hint) for value, hint in zip(args, places)]
+    return args, {name: annotated(value, names.get(name, others)) for name, value in kwargs.items()}

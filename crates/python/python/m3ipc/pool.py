@@ -71,7 +71,6 @@ class _Task:
         self.refusals = 0
         self.function = function
         self.arrays: list[Any] = []
-        self.sources: list[Any] = []
         values = {"a": list(args), "k": kwargs}
         if getattr(function, "__module__", None) == "__main__" and main_program()[0] == "none":
             raise TypeError(
@@ -172,7 +171,6 @@ class Pool:
         task = _Task(function, args, kwargs)
         with self._lock:
             self._check_open()
-            task.sources = task.arrays
             task.arrays = [
                 array if isinstance(array, Array) else self._copied(array)
                 for array in task.arrays
@@ -491,25 +489,13 @@ class Pool:
             self._replace(worker)
 
     def _repeat(self, task: _Task) -> bool:
-        """Queues the task again, or ends it if that fails. False if an array of it is lost."""
-        try:
-            if not self._restore(task):
-                return False
-        except Exception as error:  # as no memory for a copy
-            task.future.set_exception(error)
-        else:
-            self._queue.appendleft(task)
-        return True
+        """Queues the task again. False if an array of it is lost.
 
-    def _restore(self, task: _Task) -> bool:
-        """Copies the numpy arrays again that went with a dead worker. False if one was no copy."""
-        for index, source in enumerate(task.sources):
-            array = task.arrays[index]
-            # `_begin` copies what is no `Array`.
-            if isinstance(array, Array) and not array.is_held:
-                if isinstance(source, Array):
-                    return False
-                task.arrays[index] = self._copied(source)
+        Its caller may have changed a numpy array since the copy, so no other copy is made.
+        """
+        if any(isinstance(array, Array) and not array.is_held for array in task.arrays):
+            return False
+        self._queue.appendleft(task)
         return True
 
     def _fail_all(self) -> None:
