@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 
 using namespace std::chrono_literals;
 
-static int cases, failures;
+static std::atomic<int> cases, failures;
 
 static void check(bool holds, const char *text, int line) {
   cases++;
@@ -65,6 +66,16 @@ static void views() {
   CHECK(m.type() == 7 && m.as<sum>().b == 3 && m.raw().m_type == 7);
   CHECK(m3ipc::limit().ms() == -1 && m3ipc::limit(1500us).ms() == 2);
   CHECK(m3ipc::limit(-1s).ms() == 0 && m3ipc::limit::no_wait().ms() == 0);
+  using real = std::chrono::duration<double>;
+  const double endless = std::numeric_limits<double>::infinity();
+  CHECK(m3ipc::limit(std::chrono::seconds::max()).ms() == M3_TIMEOUT_FOREVER);
+  CHECK(m3ipc::limit(std::chrono::hours::max()).ms() == M3_TIMEOUT_FOREVER);
+  CHECK(m3ipc::limit(std::chrono::nanoseconds::max()).ms() == 9223372036855);
+  CHECK(m3ipc::limit(std::chrono::seconds::min()).ms() == 0 && m3ipc::limit(1ns).ms() == 1);
+  CHECK(m3ipc::limit(real(endless)).ms() == M3_TIMEOUT_FOREVER);
+  CHECK(m3ipc::limit(real(-endless)).ms() == 0 && m3ipc::limit(real(endless - endless)).ms() == 0);
+  CHECK(m3ipc::limit(real(1e300)).ms() == M3_TIMEOUT_FOREVER);
+  CHECK(m3ipc::limit(real(0.5)).ms() == 500);
 }
 
 // ---- Two endpoints -------------------------------------------------------------------------
@@ -284,6 +295,74 @@ static void blocks(m3ipc::endpoint &self) {
   client.join();
 }
 
+/// A block is the receiver's once the message is taken, although the call fails.
+static void blocks_of_failed_calls(m3ipc::endpoint &self) {
+  auto area = m3ipc::area::create(1 << 20).value();
+  std::atomic<int> address{0};
+  auto server = peer([&](m3ipc::endpoint &own) {
+    address = own.address();
+    auto request = own.receive(m3ipc::any, 10s);
+    CHECK(request && request->kind() == m3ipc::kind::request && own.take_block().has_value());
+  });
+  while (address == 0) std::this_thread::yield();
+  auto block = area.allocate(4096).value();
+  auto answer = self.call_with_block(address, m3ipc::message(1), block, 10s);
+  CHECK(!answer && answer.error().delivery() == M3_TAKEN && !block);
+  server.join();
+  block = area.allocate(4096).value();
+  answer = self.call_with_block(address, m3ipc::message(1), block, 10s);
+  CHECK(answer.error() == EMOLDEADSRCDST || answer.error() == EMOLDSTDIED);
+  CHECK(block && block.bytes()[0] == std::byte{0});
+  CHECK(!self.send_block(address, m3ipc::message(1), block, 10s) && block);
+  CHECK(!self.reply_block(address, m3ipc::message(1), block).value_or(true) && block);
+}
+
+/// Threads that share an endpoint lose no message, and know the kind of each.
+static void two_receivers(m3ipc::endpoint &self) {
+  const int server = self.address(), messages = 2000;
+  std::atomic<bool> has_ended{false};
+  std::atomic<int> received{0};
+  auto client = peer([&](m3ipc::endpoint &own) {
+    for (int number = 0; number < messages; number++) {
+      if (number % 2 == 0) CHECK(own.send(server, m3ipc::message(8), 10s).has_value());
+      else while (!own.send_pulse(server, {1, 2})) std::this_thread::yield();
+    }
+    has_ended = true;
+  });
+  const auto receive = [&] {
+    while (received < messages) {
+      const bool is_last = has_ended;
+      auto next = self.receive(m3ipc::any, m3ipc::limit::no_wait());
+      if (next) {
+        received++;
+        CHECK((next->type() == 8) == (next->kind() == m3ipc::kind::message));
+        CHECK((next->type() == M3_PULSE) == (next->kind() == m3ipc::kind::pulse));
+      } else if (next.error() == EMOLAGAIN && is_last) {
+        break;
+      }
+    }
+  };
+  std::thread other(receive);
+  receive();
+  other.join();
+  client.join();
+  CHECK(received == messages);
+  client = peer([&](m3ipc::endpoint &own) { CHECK(own.send_pulse(server, {3, 4}).has_value()); });
+  client.join();
+  auto first = self.receive(m3ipc::any, 10s);
+  CHECK(first && first->kind() == m3ipc::kind::pulse);
+  other = std::thread([&] {
+    CHECK(m3_last_kind() == EMOLNOMSG);
+    auto next = self.receive(m3ipc::any, 10s);
+    CHECK(next && next->kind() == m3ipc::kind::notification);
+  });
+  while (m3_kind() != EMOLNOTREADY) std::this_thread::yield();
+  CHECK(m3_last_kind() == M3_KIND_PULSE);
+  client = peer([&](m3ipc::endpoint &own) { CHECK(own.notify(server).has_value()); });
+  client.join();
+  other.join();
+}
+
 static void sockets() {
   auto listener = m3ipc::socket::stream();
   CHECK(listener && listener->bind() && listener->listen(1));
@@ -325,6 +404,8 @@ int main() {
     timers(self);
     copies(self);
     blocks(self);
+    blocks_of_failed_calls(self);
+    two_receivers(self);
     sockets();
     CHECK(self.migrate().error() == EMOLNOPROXY && self.address() == 1);
     CHECK(self.migrate(1s).error() == EMOLNOPROXY);
@@ -333,6 +414,6 @@ int main() {
   }
   auto again = m3ipc::endpoint::bind_any(vm);
   CHECK(again && again->address() >= m3ipc::first_user_slot && again->vm_number() == 7);
-  std::printf("%d passed, %d failed\n", cases - failures, failures);
+  std::printf("%d passed, %d failed\n", cases - failures, failures.load());
   return failures == 0 ? 0 : 1;
 }

@@ -111,6 +111,24 @@ const char *m3_last_reason(void);
 int m3_last_delivery(void);
 
 /*
+ * Tells whether the block of the last failed call of the calling thread is still the caller's.
+ *
+ * Returns 1 if it is, or if the call had no block; 0 if the receiver has or had the block. Ask only
+ * after a failure. Never blocks.
+ *
+ *   if (m3_sendrec_block(to, &m, block) < 0 && m3_last_block_kept()) m3_block_free(block);
+ */
+int m3_last_block_kept(void);
+
+/*
+ * Tells the kind of what the calling thread received last, as m3_kind does for the endpoint, which
+ * other threads may use as well.
+ *
+ * Returns M3_KIND_MESSAGE and so on; or EMOLNOMSG if the thread has received nothing. Never blocks.
+ */
+int m3_last_kind(void);
+
+/*
  * Returns the release of the library, for example "0.1.0".
  *
  * Returns a static text, never NULL. Never blocks; safe in every thread and in signal handlers.

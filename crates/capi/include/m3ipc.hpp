@@ -36,6 +36,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -59,7 +60,8 @@ class limit {
 public:
   constexpr limit() noexcept = default;
 
-  /// A duration, rounded up to milliseconds; one below zero counts as zero.
+  /// A duration, rounded up to milliseconds; one below zero counts as zero, and one beyond all
+  /// limits as for ever.
   template <class Rep, class Period>
   constexpr limit(std::chrono::duration<Rep, Period> time) noexcept : ms_(rounded(time)) {}
 
@@ -74,8 +76,11 @@ private:
 
   template <class Duration>
   static constexpr long rounded(Duration time) noexcept {
-    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
-    return ms < 0 ? 0L : static_cast<long>(ms);
+    const long double ms = std::chrono::duration<long double, std::milli>(time).count();
+    if (!(ms > 0)) return 0L; // also what is no number
+    if (ms >= static_cast<long double>(std::numeric_limits<long>::max()))
+      return M3_TIMEOUT_FOREVER;
+    return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
   }
 
   long ms_ = M3_TIMEOUT_FOREVER;

@@ -35,10 +35,10 @@ fn not_sent<E>(member: &mut CallingMember, unsent: Unsent<E>) -> CallFailure
 where
     E: std::error::Error + Into<CallFailure>,
 {
-    if let Some(block) = unsent.block {
-        member.blocks.insert(block);
-    }
-    unsent.error.into()
+    let failure = unsent.error.into();
+    let Some(block) = unsent.block else { return failure.without_block() };
+    member.blocks.insert(block);
+    failure
 }
 
 pub(crate) fn send(

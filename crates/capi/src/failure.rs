@@ -58,6 +58,12 @@ impl CallFailure {
         Self { code: Code::MsgSize, why: Some(Why::Cut { from, bytes, room }) }
     }
 
+    /// The same failure of a call whose block is gone.
+    #[cold]
+    pub(crate) fn without_block(self) -> Self {
+        Self { why: self.why.map(|why| Why::WithoutBlock(Box::new(why))), ..self }
+    }
+
     /// Turns "not bound" into "destination died", for calls about the endpoint of another process.
     ///
     /// The daemon returns -310 for a free slot, which would otherwise mean the caller.

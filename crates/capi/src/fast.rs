@@ -20,8 +20,7 @@ use crate::member::CallingMember;
 use crate::memory::{CheckedPtr, ReadBytes, ReadPtr, WritePtr};
 use core::ffi::c_int;
 use m3ipc::{
-    Address, Message, ReceivedKind, Source, Timeout, UnfinishedReceive, UnfinishedRequest,
-    UnfinishedSend,
+    Address, Message, Source, Timeout, UnfinishedReceive, UnfinishedRequest, UnfinishedSend,
 };
 
 /// Runs a door. `None` if it leaves the whole call.
@@ -126,7 +125,7 @@ pub(crate) fn receive(from: Address, message: WritePtr<Message>, limit: Timeout)
         let place = message.checked_in(member.message_page)?;
         let source = Source::from(from);
         match member.endpoint.receive_fast_half(source, limit, |next| deliver(place, next)) {
-            Ok(source) => note_request(member, source),
+            Ok(source) => member.received(source),
             Err(rest) if rest.is_whole() => return None,
             Err(rest) => return Some(end_receive(member, rest, place, (source, limit))),
         }
@@ -145,13 +144,6 @@ fn receive_slow(from: Address, message: WritePtr<Message>, limit: Timeout) -> c_
 fn deliver(place: CheckedPtr<Message>, message: Message) -> Address {
     place.write(message);
     message.source
-}
-
-#[inline(always)]
-fn note_request(member: &mut CallingMember, source: Address) {
-    if member.endpoint.latest_kind() == Some(ReceivedKind::Request) {
-        member.took_request(source);
-    }
 }
 
 #[cold]
@@ -208,7 +200,7 @@ pub(crate) fn reply_receive(
         }
         let any = Source::Any;
         match member.endpoint.receive_fast_half(any, limit, |next| deliver(place, next)) {
-            Ok(source) => note_request(member, source),
+            Ok(source) => member.received(source),
             Err(rest) => return Some(end_receive(member, rest, place, (any, limit))),
         }
         Some(0)

@@ -10,8 +10,8 @@ use crate::payload::{self, Delivery};
 use crate::{current, node};
 use core::ffi::c_int;
 use m3ipc::{
-    ANY, Address, Code, Delivered, HARDWARE, Message, ReceiveError, Received, ReceivedKind,
-    SendRecError, Source, Timeout,
+    ANY, Address, Code, Delivered, HARDWARE, Message, ReceiveError, Received, SendRecError, Source,
+    Timeout,
 };
 
 #[inline]
@@ -44,9 +44,7 @@ pub(crate) fn receive(from: Address, into: Delivery, limit: Timeout) -> CallResu
 /// A taken message and the full length of its long part, which may be longer than the buffer.
 #[inline]
 pub(crate) fn delivered(member: &mut CallingMember, taken: Received) -> (Message, usize) {
-    if taken.is_request {
-        member.took_request(taken.message.source);
-    }
+    member.received(taken.message.source);
     (taken.message, taken.bytes)
 }
 
@@ -191,9 +189,7 @@ pub(crate) fn deliver_plain(
         }
         Err(error) => return Err(error.into()),
     };
-    if member.endpoint.latest_kind() == Some(ReceivedKind::Request) {
-        member.took_request(message.source);
-    }
+    member.received(message.source);
     place.write(message);
     code
 }

@@ -17,7 +17,7 @@
 //! | `node`, `vm` | the node and its VMs |
 //! | `copy`, `area` | copies, areas and AnT's calls |
 //! | `sock/` | com-sockets |
-//! | `member`, `current`, `memory`, `records`, `guard`, `failure` | below all of them |
+//! | `member`, `received`, `current`, `memory`, `records`, `guard`, `failure` | below all of them |
 //!
 //! Only `abi`, `memory`, `current`, `guard` and the files with system calls use `unsafe`.
 //!
@@ -48,6 +48,7 @@ mod payload;
 mod privileges;
 mod pulse;
 mod reason;
+mod received;
 pub mod records;
 mod sock;
 mod vm;

@@ -5,7 +5,8 @@
 
 use crate::failure::{CallFailure, CallResult};
 use crate::memory::KnownPage;
-use m3ipc::{Address, Area, Block, Code, Endpoint};
+use crate::received;
+use m3ipc::{Address, Area, Block, Code, Endpoint, ReceivedKind};
 use std::collections::HashMap;
 
 /// An endpoint of this process, with the state of the C API.
@@ -35,10 +36,14 @@ impl CallingMember {
         }
     }
 
-    /// Remembers the client of a request that was just taken.
+    /// Remembers the kind of what was just received, and the client of a request.
     #[inline]
-    pub(crate) fn took_request(&mut self, client: Address) {
-        self.unanswered = Some(client);
+    pub(crate) fn received(&mut self, source: Address) {
+        let kind = self.endpoint.latest_kind();
+        received::keep(kind);
+        if kind == Some(ReceivedKind::Request) {
+            self.unanswered = Some(source);
+        }
     }
 
     /// Forgets the request of this client, if it is the remembered one.

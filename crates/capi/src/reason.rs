@@ -1,4 +1,5 @@
-//! The reason of the last failed call of a thread: `m3_last_reason`, `m3_last_delivery`.
+//! The reason of the last failed call of a thread: `m3_last_reason`, `m3_last_delivery`,
+//! `m3_last_block_kept`.
 //!
 //! A failure without a reason of its own neither allocates nor frees. So it may happen in a handler
 //! of a signal that came at any moment.
@@ -74,6 +75,15 @@ pub(crate) fn delivery() -> Delivery {
     known.ok().flatten().unwrap_or(Delivery::NotTaken)
 }
 
+/// Whether the block of the last failed call of this thread, if it had one, is still the caller's.
+pub(crate) fn has_block() -> bool {
+    let is_gone = LAST.try_with(|last| {
+        let last = last.try_borrow().ok()?;
+        Some(last.is_of_this && matches!(last.why, Some(Why::WithoutBlock(_))))
+    });
+    is_gone.ok().flatten() != Some(true)
+}
+
 #[cfg(test)]
 #[allow(unsafe_code)]
 mod tests {
@@ -105,7 +115,12 @@ mod tests {
             assert_eq!(delivery(), Delivery::Taken);
             CallFailure::from(SendRecError::TimedOut(Address(5))).tell();
             assert_eq!(delivery(), Delivery::NotTaken);
+            let error = SendRecError::TimedOutAfter(Address(5));
+            CallFailure::from(error.clone()).without_block().tell();
+            assert_eq!((said(), delivery()), (error.to_string(), Delivery::Taken));
+            assert!(!has_block());
             CallFailure::of(Code::Unknown).tell();
+            assert!(has_block());
             assert_eq!(delivery(), Delivery::Unknown);
         })
         .join()

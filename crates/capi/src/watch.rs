@@ -1,16 +1,11 @@
 //! Deaths of watched endpoints, the kind of what was taken, the wait strategy and priorities.
 
-use crate::current;
 use crate::failure::{CallFailure, CallResult};
+use crate::{current, received};
 use core::ffi::c_int;
-use m3ipc::{Address, Code, Inheritance, ReceivedKind, WaitStrategy};
+use m3ipc::{Address, Code, Inheritance, WaitStrategy};
 
 /// The numbers of `m3ipc/message.h`.
-const KIND_MESSAGE: c_int = 1;
-const KIND_REQUEST: c_int = 2;
-const KIND_NOTIFY: c_int = 3;
-const KIND_DEATH: c_int = 4;
-const KIND_PULSE: c_int = 5;
 const INHERIT_NONE: c_int = 0;
 const INHERIT_ORDER: c_int = 1;
 const INHERIT_THREAD: c_int = 2;
@@ -44,13 +39,7 @@ pub(crate) fn watch_all(on: c_int) -> CallResult {
 }
 
 pub(crate) fn kind() -> CallResult {
-    current::with(|member| match member.endpoint.latest_kind().ok_or(Code::NoMsg)? {
-        ReceivedKind::Request => Ok(KIND_REQUEST),
-        ReceivedKind::Notification => Ok(KIND_NOTIFY),
-        ReceivedKind::Death(_) => Ok(KIND_DEATH),
-        ReceivedKind::Pulse(_) => Ok(KIND_PULSE),
-        _ => Ok(KIND_MESSAGE),
-    })
+    current::with(|member| received::number_of(member.endpoint.latest_kind()))
 }
 
 pub(crate) fn set_wait(wait: c_int) -> CallResult {

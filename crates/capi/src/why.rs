@@ -18,6 +18,8 @@ macro_rules! reasons {
             Cut { from: Address, bytes: usize, room: usize },
             /// Neither the thread nor its process has an endpoint.
             Unbound,
+            /// The block of the call is not the caller's any more.
+            WithoutBlock(Box<Why>),
             /// No such memory is at an address.
             Memory { address: usize, write: bool },
             $($error($error),)*
@@ -41,6 +43,7 @@ macro_rules! reasons {
                         "no {} memory lies at {address:#x}; check the pointer and the length",
                         if *write { "writable" } else { "readable" }
                     ),
+                    Self::WithoutBlock(why) => why.fmt(f),
                     $(Self::$error(error) => error.fmt(f),)*
                 }
             }
@@ -55,6 +58,7 @@ impl Why {
             Self::SendError(error) => Some(error.delivery()),
             Self::SendRecError(error) => Some(error.delivery()),
             Self::Cut { .. } => Some(Delivery::Taken),
+            Self::WithoutBlock(why) => why.delivery(),
             _ => None,
         }
     }

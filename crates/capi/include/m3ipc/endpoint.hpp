@@ -260,26 +260,24 @@ public:
                                         M3_WRITE));
   }
 
-  // -- Blocks. After a success the block belongs to the receiver, and `block` is empty.
+  // -- Blocks. A block that the receiver has is not here any more, and `block` is empty: always
+  // after a success, and after a failure if the receiver took the message.
 
   result<void> send_block(int to, const message &m, m3ipc::block &block,
                           limit within = {}) noexcept {
     message copy = m;
-    return given(block, m3_send_block_T(to, &copy.raw(), block.data(), within.ms()));
+    return detail::done(given(block, m3_send_block_T(to, &copy.raw(), block.data(), within.ms())));
   }
   result<message> call_with_block(int server, const message &request, m3ipc::block &block,
                                   limit within = {}) noexcept {
     message m = request;
     const int code = m3_sendrec_block_T(server, &m.raw(), block.data(), within.ms());
-    if (code >= 0) block.release();
-    return answer(m, code);
+    return answer(m, given(block, code));
   }
   /// The block stays here if the client does not wait any more.
   result<bool> reply_block(int client, const message &m, m3ipc::block &block) noexcept {
     message copy = m;
-    const int code = m3_reply_block(client, &copy.raw(), block.data());
-    if (code >= 0) block.release();
-    return detail::delivered(code);
+    return detail::delivered(given(block, m3_reply_block(client, &copy.raw(), block.data())));
   }
   /// Takes the block that came with the last message.
   result<m3ipc::block> take_block() noexcept {
@@ -356,9 +354,8 @@ private:
 
   static result<received> taken(const message &m, std::size_t bytes, int code) noexcept {
     if (code < 0) return error(code);
-    const int kind = m3_kind();
-    if (kind < 0) return error(kind);
-    return received(m, static_cast<m3ipc::kind>(kind), bytes);
+    // Not m3_kind: another thread may use the endpoint by now.
+    return received(m, static_cast<m3ipc::kind>(m3_last_kind()), bytes);
   }
 
   static result<message> answer(const message &m, int code) noexcept {
@@ -366,9 +363,10 @@ private:
     return m;
   }
 
-  static result<void> given(m3ipc::block &block, int code) noexcept {
-    if (code >= 0) block.release();
-    return detail::done(code);
+  /// Empties `block` if the call with this code gave it away. Returns the code.
+  static int given(m3ipc::block &block, int code) noexcept {
+    if (code >= 0 || m3_last_block_kept() == 0) block.release();
+    return code;
   }
 
   void unbind_if_bound() noexcept {
