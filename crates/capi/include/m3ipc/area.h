@@ -153,7 +153,7 @@ int m3_block_take(void **block, size_t *bytes);
  * Send, sendrec and reply with a block, which the receiver then owns.
  *
  * The time does not depend on the size of the block. If the call fails before the receiver has the
- * block, the caller still owns it: m3_last_block_kept tells. A receiver on another node gets a copy,
+ * block, the caller still owns it: see m3_last_block_kept. A receiver on another node gets a copy,
  * as a block of its own.
  *
  *   dst         endpoint of the receiver
