@@ -439,14 +439,8 @@ impl Endpoint {
         Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block).map(Some)
     }
 
-    fn _abandon(&self, py: Python<'_>, pending: &Pending) -> PyResult<()> {
-        self.enter(py, |bound| {
-            let mut request = pending.request.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(open) = request.take() {
-                bound.endpoint.abandon(&open);
-            }
-            Ok(())
-        })
+    fn _abandon(slf: &Bound<'_, Self>, pending: &Pending) -> PyResult<Option<Message>> {
+        Self::abandon(slf, pending)
     }
 
     fn _begin_send(

@@ -429,6 +429,35 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
+        self.abandon_into(pending, &mut Buffer::none()).map(|(answer, _)| answer)
+    }
+
+    /// Gives a request up as [`abandon`](Self::abandon) does, and returns an answer that had come
+    /// with its whole payload.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// let pending = client.begin_request(to, &m3ipc::Message::new(7))?;
+    /// let request = server.receive(m3ipc::Source::Any)?;
+    /// server.reply_bytes(request.source, 8, b"late")?;
+    /// let (answer, bytes) = client.abandon_bytes(&pending).expect("it had come");
+    /// assert_eq!((answer.m_type, &bytes[..]), (8, &b"late"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn abandon_bytes(&mut self, pending: &PendingRequest) -> Option<(Message, Vec<u8>)> {
+        let mut bytes = Vec::new();
+        let (answer, length) = self.abandon_into(pending, &mut Buffer::of(&mut bytes))?;
+        bytes.truncate(length);
+        Some((answer, bytes))
+    }
+
+    fn abandon_into(
+        &mut self,
+        pending: &PendingRequest,
+        buffer: &mut Buffer<'_>,
+    ) -> Option<(Message, usize)> {
         if self.membership.check_bound().is_err() {
             return None;
         }
@@ -436,9 +465,14 @@ impl Endpoint {
         let answer = match pending.claim.set(ClaimState::Ended) {
             ClaimState::Posted(request) => {
                 let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
-                self.clear_request(pending.to, request, is_withdrawn)
+                self.clear_request(pending.to, request, is_withdrawn, buffer)
             }
-            ClaimState::Settled(Ok(RequestEnd::Answered(message, _)), _) => Some(message),
+            ClaimState::Settled(Ok(RequestEnd::Answered(message, length)), bytes) => {
+                if let Buffer::UpTo(into, _) = buffer {
+                    **into = bytes.0;
+                }
+                Some((message, length))
+            }
             _ => None,
         };
         self.end_claim(pending.to, &pending.claim);

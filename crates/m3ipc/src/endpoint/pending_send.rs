@@ -4,6 +4,7 @@
 //! does: see [`super::claims`].
 
 use super::Endpoint;
+use super::buffer::Buffer;
 use super::claims::ClaimState;
 use super::daemon_limit::NO_WAIT_NS;
 use super::pending::PendingRequest;
@@ -141,7 +142,8 @@ impl Endpoint {
             Some(message) => {
                 let back = self.take_held_back(message.index, &message.canceller, limit.into());
                 let withdrawn = back.map_or(Withdrawal::Unknown, Withdrawal::of);
-                self.clear_request(pending.to, message, withdrawn == Withdrawal::Withdrawn);
+                let is_withdrawn = withdrawn == Withdrawal::Withdrawn;
+                self.clear_request(pending.to, message, is_withdrawn, &mut Buffer::none());
                 pending.claim.set(ClaimState::Ended);
                 withdrawn
             }

@@ -33,7 +33,7 @@ impl Endpoint {
             && let ClaimState::Posted(request) = claim.set(ClaimState::Ended)
         {
             let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
-            self.clear_request(to, request, is_withdrawn);
+            self.clear_request(to, request, is_withdrawn, &mut Buffer::none());
         }
         // The claim may belong to another request by now.
         if self.claims.of(to).is_some_and(|found| Arc::ptr_eq(&found, claim)) {
@@ -49,12 +49,14 @@ impl Endpoint {
     }
 
     /// Takes the late answer of a cancelled request out of the link, or frees what was withdrawn.
+    /// Also returns the length of the answer's payload.
     pub(super) fn clear_request(
         &mut self,
         to: Address,
         request: PostedRequest,
         is_withdrawn: bool,
-    ) -> Option<Message> {
+        buffer: &mut Buffer<'_>,
+    ) -> Option<(Message, usize)> {
         let PostedRequest { index, posted, large, is_send, .. } = request;
         let found = self.peers.find_index(index);
         let is_there = found
@@ -71,10 +73,10 @@ impl Endpoint {
         if !is_there || is_send {
             return None;
         }
-        match self.take_answer(index, posted, &mut Buffer::none()) {
-            Ok(Some(RequestEnd::Answered(message, _) | RequestEnd::ByBlock(message, _))) => {
-                Some(message)
-            }
+        match self.take_answer(index, posted, buffer) {
+            Ok(Some(
+                RequestEnd::Answered(message, bytes) | RequestEnd::ByBlock(message, bytes),
+            )) => Some((message, bytes)),
             Ok(_) => None,
             Err(_) => {
                 self.refuse_answer(index, posted);
@@ -88,7 +90,7 @@ impl Endpoint {
     pub(super) fn clear_dropped_requests(&mut self) {
         for (to, request) in self.claims.take_dropped() {
             if let Some((request, is_withdrawn)) = request {
-                self.clear_request(to, request, is_withdrawn);
+                self.clear_request(to, request, is_withdrawn, &mut Buffer::none());
             } else if let Some(open) = self.claims.take_contact(to) {
                 self.session.control_mut().forget(&open);
             }

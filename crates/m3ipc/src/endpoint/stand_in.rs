@@ -4,6 +4,7 @@
 //! steps return at once.
 
 use super::Endpoint;
+use super::buffer::Buffer;
 use super::claims::ClaimState;
 use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
 use super::kept_notifications::{Kept, KeptNotification};
@@ -513,7 +514,7 @@ impl Endpoint {
         let is_withdrawn = match pending.claim.set(ClaimState::Ended) {
             ClaimState::Posted(request) => {
                 let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
-                self.clear_request(pending.to, request, is_withdrawn);
+                self.clear_request(pending.to, request, is_withdrawn, &mut Buffer::none());
                 is_withdrawn
             }
             ClaimState::Unposted => true,

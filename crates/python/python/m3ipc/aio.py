@@ -131,9 +131,7 @@ class AsyncEndpoint:
 
     def _abandon(self, pending: Any) -> None:
         try:
-            # An answer that has come frees its arrays.
-            if self.endpoint._poll(pending) is None:
-                self.endpoint._abandon(pending)
+            self.endpoint._abandon(pending)  # the arrays of a late answer end with it
         except Error:  # the endpoint is gone, and the request with it
             pass
 

@@ -2,13 +2,14 @@
 
 use super::body::{message_of, raw, refuse};
 use super::owned::Owned;
-use super::{Endpoint, reply_by};
+use super::{Endpoint, Pending, reply_by};
 use crate::error::{Fault, of_receive};
 use crate::interpreter::call;
 use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
 use m3ipc::{Address, LONG_MAX_BYTES, Source, Timeout};
 use pyo3::prelude::*;
+use std::sync::PoisonError;
 
 impl Endpoint {
     /// Sends a reply. Whether its client still waited.
@@ -65,6 +66,18 @@ impl Endpoint {
             Ok((answer, data, bound.endpoint.take_block()))
         })?;
         Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block)
+    }
+
+    /// Gives a request up. Returns an answer that had come: its arrays are accepted then, so that
+    /// they end with it.
+    pub(super) fn abandon(slf: &Bound<'_, Self>, pending: &Pending) -> PyResult<Option<Message>> {
+        let late = slf.get().enter(slf.py(), |bound| {
+            let mut request = pending.request.lock().unwrap_or_else(PoisonError::into_inner);
+            let late = request.take().and_then(|open| bound.endpoint.abandon_bytes(&open));
+            Ok(late.map(|(answer, data)| (answer, data, bound.endpoint.take_block())))
+        })?;
+        let Some((answer, data, block)) = late else { return Ok(None) };
+        Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block).map(Some)
     }
 
     pub(super) fn receive_within(
