@@ -5,7 +5,7 @@
 //! |---|---|
 //! | connection, control page, liveness lock | those of the new daemon |
 //! | unread events | kept, and received before those of the new daemon |
-//! | waiting record | written again into the new control page |
+//! | waiting record, remembered wakeup | written again into the new control page |
 //! | missing links | kept; the new daemon renews them |
 //! | failed rings | kept; the new daemon rings |
 
@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::Address;
-use m3ipc_link::{ControlPage, DaemonMark, WaitCall};
+use m3ipc_link::{ControlPage, DaemonMark, FLAG_WOKEN, WaitCall};
 use m3ipc_sys::LivenessLock;
 use m3ipc_wire::Request;
 
@@ -253,6 +253,9 @@ impl DaemonSession {
         if let Some(WaitingRecord { call, peer, since_ns }) = self.waiting {
             page.set_blocked(call, peer);
             page.set_sleep_start(since_ns, m3ipc_sys::thread_id().cast_unsigned());
+        }
+        if self.page.take_flag(FLAG_WOKEN) {
+            page.raise(FLAG_WOKEN);
         }
         control.inherit(&mut self.control);
         self.control = control;

@@ -193,8 +193,15 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use crate::Source;
+    use crate::test::TestNode;
+    use crate::{ReceiveError, Source};
     use m3ipc_link::{OwnStatus, WaitMode};
+
+    fn kill_daemon_of(node: &TestNode) {
+        let daemon = crate::Node::find(node.directory()).and_then(|mut node| node.info());
+        let pid = daemon.expect("a daemon").daemon_pid.to_string();
+        std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+    }
 
     #[test]
     fn an_armed_endpoint_stays_armed_on_the_pages_of_a_new_daemon() {
@@ -203,14 +210,25 @@ mod tests {
         server.fd().expect("a descriptor");
         server.try_receive(Source::Any).expect_err("nothing is there");
 
-        let daemon = crate::Node::find(node.directory()).and_then(|mut node| node.info());
-        let pid = daemon.expect("a daemon").daemon_pid.to_string();
-        std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        kill_daemon_of(&node);
         // A poll of a pending request takes a return over between its arming and its last look.
         let attached = server.attachment().attach().expect("a new connection");
         server.take_over(attached).expect("the daemon knows the endpoint");
         let modes = server.waiter.pages().statuses().map(OwnStatus::mode);
         let armed = WaitMode::AtDoorbell(m3ipc_abi::ANY);
         assert_eq!(modes.collect::<Vec<_>>(), [armed, armed]);
+    }
+
+    #[test]
+    fn a_remembered_wakeup_outlives_the_daemon() {
+        let node = crate::test::node();
+        let (mut server, mut client) = node.pair_without_link();
+        let code = client.wakeup(server.address()).expect_err("it runs").code();
+        assert_eq!(code, m3ipc_abi::Code::ProcRun);
+
+        kill_daemon_of(&node);
+        let attached = server.attachment().attach().expect("a new connection");
+        server.take_over(attached).expect("the daemon knows the endpoint");
+        assert_eq!(server.try_receive(Source::Any), Err(ReceiveError::Woken(m3ipc_abi::ANY)));
     }
 }
