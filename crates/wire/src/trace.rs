@@ -25,7 +25,7 @@ pub enum TraceRequest {
     },
     /// Ends tracing. Reply: `Done`.
     End,
-    /// After [`TraceEvent::On`]: the member has mapped its ring. No reply.
+    /// After [`TraceEvent::On`]: the member has mapped its ring, or cannot. No reply.
     Mapped,
 }
 

@@ -5,8 +5,10 @@
 //! the trace, for whatever reason: its request, its death, or the daemon's. A member that does not
 //! read its connection has at most one ring on its way, however often a trace begins and ends.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::member_fd::MemberFd;
+use crate::state::traces::SentRing;
 use crate::tables::{Credentials, MemberId};
 use crate::token::Token;
 use m3ipc_abi::Code;
@@ -75,7 +77,9 @@ impl Server {
         let Some(trace) = self.traces.get(id.vm) else { return };
         let (bytes, uid, sharp) = (trace_bytes(trace.slots), trace.uid, trace.sharp);
         let (vm, address) = (id.vm, id.address.0);
-        if uid != 0 && self.traces.bytes_of(uid) + bytes > USER_BYTES {
+        let has_room = uid == 0 || self.traces.bytes_of(uid) + bytes <= USER_BYTES;
+        let charges = self.accounts.charge(uid, &[(Resource::Descriptors, 1)]);
+        let (true, Ok(charges)) = (has_room, charges) else {
             if crate::log::admits(uid) {
                 tracing::warn!(
                     vm,
@@ -85,10 +89,10 @@ impl Server {
                 );
             }
             return;
-        }
+        };
         match m3ipc_sys::create_sealable_memory("m3-trace", bytes) {
             Ok(ring) => {
-                let ring = Rc::new(MemberFd::from(ring));
+                let ring = Rc::new(MemberFd::charged(ring, charges));
                 self.traces.add_sent_ring(id, member, Rc::clone(&ring));
                 let event = DaemonEvent::Trace(TraceEvent::On { sharp });
                 self.send_event(member, event, vec![ring]);
@@ -99,9 +103,11 @@ impl Server {
         }
     }
 
-    /// A member has mapped its ring: the daemon seals it and gives it to the tracer.
+    /// A member has mapped its ring, or cannot: the daemon seals it and gives it to the tracer.
     fn ring_mapped(&mut self, member: Token) {
-        let Some((number, ring)) = self.traces.take_sent_ring(member) else { return };
+        let Some(SentRing { number, ring, .. }) = self.traces.take_sent_ring(member) else {
+            return;
+        };
         let Some(connection) = self.connections.get(member) else { return };
         let (Some(id), pid) = (connection.id, connection.cred.pid) else { return };
         let Some(trace) = self.traces.get(id.vm) else { return };

@@ -28,12 +28,24 @@ impl Trace {
     }
 }
 
+/// A ring that a member has not mapped yet.
+#[derive(Debug)]
+pub(crate) struct SentRing {
+    vm: i32,
+    /// The number of its trace, which may have ended.
+    pub(crate) number: u64,
+    pub(crate) ring: Rc<MemberFd>,
+    /// The user of the tracer.
+    uid: u32,
+    bytes: u64,
+}
+
 /// All traces.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
     by_vm: BTreeMap<i32, Trace>,
-    /// Rings that a member has not mapped yet, by its connection, with the number of their trace.
-    sent_rings: HashMap<Token, (u64, Rc<MemberFd>)>,
+    /// Rings that a member has not mapped yet, by its connection.
+    sent_rings: HashMap<Token, SentRing>,
     latest: u64,
 }
 
@@ -49,10 +61,15 @@ impl Traces {
         self.by_vm.get(&vm)
     }
 
-    /// Memory of the rings of one user's traces, in bytes.
+    /// Memory of the rings of one user's traces, in bytes. Rings of ended traces count until their
+    /// members have answered.
     pub(crate) fn bytes_of(&self, uid: u32) -> u64 {
         let of_user = self.by_vm.values().filter(|trace| trace.uid == uid);
-        of_user.map(Trace::bytes).sum()
+        let has_ended = |sent: &SentRing| {
+            self.by_vm.get(&sent.vm).is_none_or(|trace| trace.number != sent.number)
+        };
+        let ended = self.sent_rings.values().filter(|sent| sent.uid == uid && has_ended(sent));
+        of_user.map(Trace::bytes).chain(ended.map(|sent| sent.bytes)).sum()
     }
 
     /// Whether a member has not mapped its last ring yet.
@@ -64,11 +81,12 @@ impl Traces {
     pub(crate) fn add_sent_ring(&mut self, id: MemberId, member: Token, ring: Rc<MemberFd>) {
         let Some(trace) = self.by_vm.get_mut(&id.vm) else { return };
         trace.ring_holders.insert(id);
-        self.sent_rings.insert(member, (trace.number, ring));
+        let (number, uid, bytes) = (trace.number, trace.uid, trace_bytes(trace.slots));
+        self.sent_rings.insert(member, SentRing { vm: id.vm, number, ring, uid, bytes });
     }
 
-    /// Takes the ring that a member has mapped, with the number of its trace.
-    pub(crate) fn take_sent_ring(&mut self, member: Token) -> Option<(u64, Rc<MemberFd>)> {
+    /// Takes the ring that a member has answered for.
+    pub(crate) fn take_sent_ring(&mut self, member: Token) -> Option<SentRing> {
         self.sent_rings.remove(&member)
     }
 
@@ -120,5 +138,25 @@ mod tests {
             assert_eq!(traces.remove_member(with_ring, Some(member)), Some(tracer));
             assert_eq!(traces.bytes_of(USER), 0);
         }
+    }
+
+    #[test]
+    fn a_ring_of_an_ended_trace_counts_until_its_member_answers() {
+        const USER: u32 = 1000;
+        let mut traces = Traces::default();
+        let [tracer, one, other] = [1, 2, 3].map(Token::of);
+        let bytes = trace_bytes(64);
+        for (slot, member) in [(1, one), (2, other)] {
+            let id = MemberId::new(0, Address(slot));
+            traces.begin(0, tracer, USER, 64, false);
+            let ring = m3ipc_sys::create_memory("m3-trace", 4096).unwrap();
+            traces.add_sent_ring(id, member, Rc::new(MemberFd::from(ring)));
+            assert_eq!(traces.remove_tracer(tracer), [0]);
+        }
+        assert_eq!(traces.bytes_of(USER), 2 * bytes);
+        assert!(traces.take_sent_ring(one).is_some());
+        assert_eq!(traces.bytes_of(USER), bytes);
+        assert!(traces.take_sent_ring(other).is_some());
+        assert_eq!(traces.bytes_of(USER), 0);
     }
 }

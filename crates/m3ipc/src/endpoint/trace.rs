@@ -161,11 +161,34 @@ impl EndpointTrace {
             return self.end();
         };
         // Without memory for a ring this endpoint works on untraced.
-        let Some(ring) = fds.into_iter().next().and_then(|memory| TraceRing::map(memory).ok())
-        else {
-            return;
-        };
-        self.begin(ring, sharp);
+        if let Some(ring) = fds.into_iter().next().and_then(|memory| TraceRing::map(memory).ok()) {
+            self.begin(ring, sharp);
+        }
+        // The daemon keeps the ring until this answer.
         let _ = control.send(&Request::Trace(TraceRequest::Mapped));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trace::{Trace, TraceConfig};
+    use m3ipc_wire::DaemonEvent;
+
+    #[test]
+    fn an_endpoint_without_memory_for_its_ring_answers() {
+        let node = crate::test::node();
+        let (mut server, _client) = node.pair_without_link();
+        let config = TraceConfig::default();
+        let mut trace = Trace::begin(node.directory(), node.vm().id(), config).expect("a trace");
+        let (event, _ring, side) = loop {
+            match server.session.control_mut().next_event().expect("a daemon") {
+                Some(found) if matches!(found.0, DaemonEvent::Trace(_)) => break found,
+                _ => std::thread::yield_now(),
+            }
+        };
+        server.apply_event(event, Vec::new(), side);
+        server.name_attach("behind").expect("the daemon has got the answer about the ring");
+        trace.poll(|_, _| {}).expect("a daemon");
+        assert!(trace.traced().any(|traced| traced.address == server.address()));
     }
 }
