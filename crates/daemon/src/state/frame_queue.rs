@@ -2,7 +2,7 @@
 //!
 //! Other members cause most events, so none of them may fill this queue. Each event has a key: its
 //! kind and its source. A queue holds one event per key: a newer event replaces or joins the queued
-//! one, and the end of a thing removes its queued begin. The length of the queue is therefore
+//! one, in its place or behind all, and the end of a thing removes its queued begin. The length of the queue is therefore
 //! bounded by the links, areas and peers of its member, whose quotas the requesters pay.
 //!
 //! Answers, and the events of a member's own requests, have no key and keep their place. Later
@@ -91,6 +91,12 @@ impl EventKey {
             _ => None,
         }
     }
+
+    /// Whether an event takes back what another one of the queue says, which may be behind an older
+    /// event of this key.
+    const fn must_be_last(self) -> bool {
+        matches!(self, Self::TraceOff | Self::Allowed(_))
+    }
 }
 
 /// A frame in the queue, with its descriptors.
@@ -174,12 +180,12 @@ impl FrameQueue {
         }
     }
 
-    /// Notes that the member knew of the link with a peer before this connection.
+    /// Notes that the member knows of the link with a peer without an event of this connection.
     pub(crate) fn know_peer(&mut self, peer: i32) {
         self.known_peers.insert(peer);
     }
 
-    /// Joins an event with those in the queue.
+    /// Joins an event with those in the queue, or puts it behind them.
     pub(crate) fn admit(&mut self, event: DaemonEvent, fds: Vec<Rc<MemberFd>>) -> Admission {
         let key = EventKey::of(&event);
         let Some(key) = key else { return Admission::Frame(QueuedFrame::event(key, event, fds)) };
@@ -190,6 +196,9 @@ impl FrameQueue {
         }
         if key.undoes().is_some_and(|begin| self.remove(begin)) {
             return Admission::Covered;
+        }
+        if key.must_be_last() {
+            self.remove(key);
         }
         let key = self.place_of(key);
         let Some(queued) = self.by_key.get(&key).and_then(|at| self.frames.get_mut(at)) else {
@@ -354,6 +363,27 @@ mod tests {
         add(&mut queue, contact(7));
         add(&mut queue, DaemonEvent::Died(7));
         assert_eq!(frames(&mut queue), [FromDaemon::Event(DaemonEvent::Died(7))]);
+    }
+
+    #[test]
+    fn a_later_end_of_a_trace_is_behind_its_begin() {
+        let mut queue = FrameQueue::default();
+        let events = [TraceEvent::Off, TraceEvent::On { sharp: false }, TraceEvent::Off];
+        for event in events {
+            add(&mut queue, DaemonEvent::Trace(event));
+        }
+        let expected = events[1..].iter().map(|it| FromDaemon::Event(DaemonEvent::Trace(*it)));
+        assert_eq!(frames(&mut queue), expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn later_privileges_are_behind_a_renewed_contact() {
+        let mut queue = FrameQueue::default();
+        let allowed = |may_send| DaemonEvent::Allowed { address: 7, may_send, may_receive: 0 };
+        for event in [allowed(0), contact(7), allowed(1)] {
+            add(&mut queue, event);
+        }
+        assert_eq!(frames(&mut queue), [contact(7), allowed(1)].map(FromDaemon::Event));
     }
 
     #[test]
