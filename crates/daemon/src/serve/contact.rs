@@ -45,11 +45,29 @@ impl Server {
         let Some(other) = attached else {
             return self.defer(token, Deferred::Contact(peer_id));
         };
+        let memory = match self.create_link_memory(own) {
+            Ok(memory) => memory,
+            Err(why) => return self.refuse(token, Code::NoMem, why),
+        };
         // A link of the journal that this party does not hold never reached it: make it again.
         self.node.unlink(own, peer);
         match self.node.link(own, peer) {
-            Ok(link) => self.make_link((token, own), (other, peer_id), link),
-            Err(error) => self.refuse(token, error.code(Code::DstDied), error),
+            Ok(link) => self.make_link((token, own), (other, peer_id), link, memory),
+            Err(error) => {
+                self.record();
+                self.end_held_link(other, peer_id, own);
+                self.refuse(token, error.code(Code::DstDied), error);
+            }
+        }
+    }
+
+    /// Ends the link that a party still holds, and that is in the tables no more: nobody would tell
+    /// the party of a later end of the other one.
+    fn end_held_link(&mut self, holder: Token, holder_id: MemberId, other: MemberId) {
+        if self.links.is_held(holder_id, other) {
+            self.links.forget(holder_id, other);
+            let event = self.missed_end(other, self.node.is_stand_in(other));
+            self.send_event(holder, event, Vec::new());
         }
     }
 
@@ -86,14 +104,8 @@ impl Server {
         (token, own): (Token, MemberId),
         (other, peer): (Token, MemberId),
         link: Link,
+        memory: Rc<MemberFd>,
     ) {
-        let memory = match self.create_link_memory(own) {
-            Ok(memory) => memory,
-            Err(why) => {
-                self.node.unlink(own, peer.address);
-                return self.refuse(token, Code::NoMem, why);
-            }
-        };
         self.record();
         m3ipc_sys::pause_point("daemon.link_recorded");
         let (Some(own_pages), Some(peer_pages)) = (self.peer_pages(own), self.peer_pages(peer))
@@ -123,8 +135,9 @@ impl Server {
         }
         let fds = vec![memory, peer_pages.0, peer_pages.1];
         self.reply(token, Reply::Contact(about_peer), fds);
-        // A requester whose time limit has passed is in another call: wake it for the link.
-        if let Some(connection) = self.connections.get(token) {
+        if let Some(connection) = self.connections.get_mut(token) {
+            connection.know_peer(peer.address.0);
+            // A requester whose time limit has passed is in another call: wake it for the link.
             connection.announce_event();
         }
         m3ipc_sys::pause_point("daemon.both_notified");
@@ -159,6 +172,8 @@ impl Server {
                 if let Some(connection) = self.connections.get_mut(token) {
                     connection.know_peer(recalled.address);
                 }
+                // The predecessor may have recorded privileges without an event.
+                self.send_allowed_messages(own, peer);
             // A link of this daemon replaces the recalled one, and says itself whose it is.
             } else if !self.links.is_held(own, peer) {
                 let event = self.missed_end(peer, recalled.was_stand_in);

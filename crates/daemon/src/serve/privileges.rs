@@ -28,7 +28,7 @@ impl Server {
     }
 
     /// Reports to an endpoint which messages its link with a peer may carry from now on.
-    fn send_allowed_messages(&mut self, id: MemberId, peer: MemberId) {
+    pub(super) fn send_allowed_messages(&mut self, id: MemberId, peer: MemberId) {
         let may_send = self.allowed_messages(id, peer);
         let may_receive = self.allowed_messages(peer, id);
         let address = peer.address.0;

@@ -180,7 +180,7 @@ impl Connection {
         outcome
     }
 
-    /// Notes that the member knew of the link with a peer before this connection.
+    /// Notes that the member knows of the link with a peer without an event of this connection.
     pub(crate) fn know_peer(&mut self, peer: i32) {
         self.queue.know_peer(peer);
     }
