@@ -55,8 +55,11 @@ impl Server {
         }
     }
 
-    /// Delivers the pending notifications of an endpoint that attached.
+    /// Delivers the pending notifications and the pending wakeup of an endpoint that attached.
     pub(super) fn send_pending_notifications(&mut self, id: MemberId) {
+        if self.pending_notifications.take_wakeup(id) {
+            self.raise_wakeup(id);
+        }
         for (source, notification) in self.pending_notifications.take(id) {
             self.send_notification(id, source, notification);
         }
@@ -152,16 +155,13 @@ impl Server {
             return self.wake_remote(token, own, id);
         }
         let Some(pages) = self.connections.pages_of(id) else {
-            let why = format!(
-                "endpoint {} is not connected, so the wakeup is lost; try again when it is",
-                id.address
-            );
+            self.pending_notifications.add_wakeup(id);
+            let why =
+                format!("endpoint {} is not connected yet; the wakeup is remembered", id.address);
             return self.refuse(token, Code::ProcRun, why);
         };
         let blocked = pages.control_page.blocked();
-        pages.control_page.raise(FLAG_WOKEN);
-        // An endpoint that sleeps on its doorbell reads its connection, not its control page.
-        self.send_event_to(id, DaemonEvent::Wakeup);
+        self.raise_wakeup(id);
         match blocked.call {
             WaitCall::Receive | WaitCall::Rcvrqst if blocked.peer == ANY => self.reply_done(token),
             WaitCall::None => {
@@ -176,5 +176,13 @@ impl Server {
                 self.refuse(token, Code::ProcSts, why);
             }
         }
+    }
+
+    fn raise_wakeup(&mut self, id: MemberId) {
+        if let Some(pages) = self.connections.pages_of(id) {
+            pages.control_page.raise(FLAG_WOKEN);
+        }
+        // An endpoint that sleeps on its doorbell reads its connection, not its control page.
+        self.send_event_to(id, DaemonEvent::Wakeup);
     }
 }
