@@ -180,7 +180,12 @@ impl Server {
         let death_watcher = DeathWatcher::new().map_err(refused("a pipe"))?;
         let reader = death_watcher.reader();
         sources.add(reader, Source::DeathWatcher).map_err(refused("a poll"))?;
-        let sockets = SocketRegistry::new(&runtime_directory.sockets());
+        let mut sockets = SocketRegistry::new(&runtime_directory.sockets());
+        // A predecessor was killed at the end of these VMs. The next ones with their numbers have
+        // no such domains.
+        for (domain, uid) in sockets.take_kept(|vm| node.vm(vm).is_err()) {
+            let _ = std::fs::remove_file(runtime_directory.domain(domain, uid));
+        }
         sources.take_reserve();
         let initialised =
             !settings.uninitialised || node.terms().by_call || node.vms().next().is_some();

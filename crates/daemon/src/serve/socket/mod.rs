@@ -211,6 +211,8 @@ impl Server {
         for party in self.sockets.parties_of_vm(vm) {
             self.leave_domain(party);
         }
-        self.sockets.forget_kept(vm);
+        for (domain, uid) in self.sockets.take_kept(|of| of == vm) {
+            self.release_domain(domain, uid);
+        }
     }
 }

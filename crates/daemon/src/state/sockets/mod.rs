@@ -165,8 +165,12 @@ impl SocketRegistry {
         of_vm.map(|(party, _)| *party).collect()
     }
 
-    pub(crate) fn forget_kept(&mut self, vm: i32) {
-        self.kept.retain(|domain, _| domain.0 != vm);
+    /// Takes the domains of a predecessor in these VMs, with their users.
+    pub(crate) fn take_kept(&mut self, is_of: impl Fn(i32) -> bool) -> BTreeMap<DomainId, u32> {
+        let (taken, kept) =
+            std::mem::take(&mut self.kept).into_iter().partition(|((vm, _), _)| is_of(*vm));
+        self.kept = kept;
+        taken
     }
 
     /// The ports of a party.
