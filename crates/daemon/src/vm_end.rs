@@ -8,7 +8,7 @@ use crate::state::connection::Deferred;
 use crate::state::death_watches::SignalOutcome;
 use crate::state::lifecycle::Leaving;
 use crate::state::timers::Timer;
-use crate::tables::{Death, MemberId, MemberKind, VmState};
+use crate::tables::{Death, MemberId, MemberKind, Vm, VmState};
 use m3ipc_link::{FLAG_ENDED, FLAG_UNBOUND};
 use m3ipc_sys::Signal;
 use m3ipc_wire::{DaemonEvent, Reply};
@@ -34,12 +34,12 @@ impl Server {
                 self.deaths.signal(member.pid, *uid, Signal::PIPE);
             }
         }
-        // The proxy serves other VMs too, and goes on.
-        self.end_stand_ins(Some(vm));
-        // Set the timer before the requester leaves: the last member ends the VM at once, and that
+        // Set the timer before any endpoint leaves: the last one ends the VM at once, and that
         // cancels the timer.
         let grace_ms = self.node.vm(vm).map_or(0, |vm| vm.spec().grace_ms);
         self.sources.set_timer(u64::from(grace_ms) * 1_000_000, Timer::VmGrace(vm));
+        // The proxy serves other VMs too, and goes on.
+        self.end_stand_ins(Some(vm));
         if let Some(pid) = requester_pid {
             let deaths = self.exit_from(vm, pid);
             self.announce_deaths(&deaths);
@@ -57,6 +57,9 @@ impl Server {
     /// Kills the remaining members of a VM after its grace time, and tries again while the system
     /// lacks the resources for that.
     pub(crate) fn kill_members(&mut self, vm: i32) {
+        if self.node.vm(vm).map(Vm::state) != Ok(VmState::Ending) {
+            return;
+        }
         let endpoints = self.node.endpoints(vm);
         let members: BTreeMap<_, _> = endpoints.map(|it| (it.member.pid, it.uid)).collect();
         let mut is_complete = true;
