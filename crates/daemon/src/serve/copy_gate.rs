@@ -87,12 +87,24 @@ impl Server {
         let uid = self.node.endpoint(own).map_or(0, |endpoint| endpoint.uid);
         let charges = self.accounts.charge(uid, &[(Resource::Descriptors, 1)]);
         let charges = charges.map_err(|exceeded| exceeded.to_string())?;
-        self.links.add_bounce_buffer(own, peer);
         let memory =
             m3ipc_sys::create_memory("m3-bounce", BOUNCE_BUFFER_BYTES as u64).map_err(|errno| {
                 format!("no memory for a bounce buffer: {errno}; free memory or descriptors")
             })?;
+        self.links.add_bounce_buffer(own, peer);
         Ok(Rc::new(MemberFd::charged(memory, charges)))
+    }
+
+    /// A requester gives up its deferred request, if that is one for copies. Its bounce buffer
+    /// counts no more: the next one takes its place at the party.
+    pub(super) fn give_up_copy_gate(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
+        let buffer = connection.bounce_buffer.take();
+        if let (Some(own), Some(Deferred::CopyGate(peer)), Some(_)) =
+            (connection.id, connection.deferred, buffer)
+        {
+            self.links.remove_bounce_buffer(own, peer);
+        }
     }
 
     /// A party opened its copy gate for a requester.

@@ -55,6 +55,7 @@ impl Server {
                 | Request::Area(AreaRequest::Orphaned { .. })
         );
         if connection.deferred.is_some() && has_answer {
+            self.give_up_copy_gate(token);
             self.refuse(token, Code::TimedOut, "the caller gave up this request for another one");
         }
         let needs_node = !matches!(

@@ -9,7 +9,7 @@ pub(crate) struct HeldLinks {
     /// The pairs (holder, peer) of held links, as far as this daemon knows: it made the link, or
     /// the holder named it after a takeover.
     held: BTreeSet<(MemberId, MemberId)>,
-    /// The number of bounce buffers made, by requester and peer.
+    /// The number of bounce buffers in use, by requester and peer.
     bounce_buffers: BTreeMap<(MemberId, MemberId), u32>,
     /// The requests for copies that a peer has not answered: requester, peer, with a bounce buffer.
     copy_gates_asked: BTreeSet<(MemberId, MemberId, bool)>,
@@ -45,7 +45,7 @@ impl HeldLinks {
         self.held.len().div_ceil(2)
     }
 
-    /// The number of bounce buffers made for a requester and a peer.
+    /// The number of bounce buffers in use by a requester and a peer.
     pub(crate) fn bounce_buffers(&self, requester: MemberId, peer: MemberId) -> u32 {
         self.bounce_buffers.get(&(requester, peer)).copied().unwrap_or(0)
     }
@@ -53,6 +53,13 @@ impl HeldLinks {
     /// Counts a bounce buffer.
     pub(crate) fn add_bounce_buffer(&mut self, requester: MemberId, peer: MemberId) {
         *self.bounce_buffers.entry((requester, peer)).or_default() += 1;
+    }
+
+    /// Counts a bounce buffer no more.
+    pub(crate) fn remove_bounce_buffer(&mut self, requester: MemberId, peer: MemberId) {
+        if let Some(count) = self.bounce_buffers.get_mut(&(requester, peer)) {
+            *count = count.saturating_sub(1);
+        }
     }
 
     /// Notes a request for copies; `false` if the peer has not answered the same one yet.
