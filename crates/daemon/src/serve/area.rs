@@ -157,19 +157,18 @@ impl Server {
             let address = member.address.0;
             let joined = AreaEvent::Member { area, index: other, address };
             match (member.state, self.areas.ledger_fd(id.vm, area, other)) {
-                (AreaMemberState::In, Some(ledger)) => {
-                    self.send_area_event(token, joined, Some(ledger));
-                }
                 // Ownership traces still lead through the claims of a dead member.
-                (AreaMemberState::Gone, Some(ledger)) => {
+                (AreaMemberState::In | AreaMemberState::Gone, Some(ledger)) => {
                     self.send_area_event(token, joined, Some(ledger));
-                    let died = self.node.endpoint(MemberId::new(id.vm, member.address)).is_none();
-                    self.send_area_event(token, AreaEvent::Left { area, index: other, died }, None);
                 }
                 _ => {
                     let expected = AreaEvent::Expected { area, index: other, address };
                     self.send_area_event(token, expected, None);
                 }
+            }
+            if member.state == AreaMemberState::Gone {
+                let died = self.node.endpoint(MemberId::new(id.vm, member.address)).is_none();
+                self.send_area_event(token, AreaEvent::Left { area, index: other, died }, None);
             }
         }
     }
