@@ -20,6 +20,9 @@ mod usage;
 mod vm;
 mod vm_open;
 
+#[cfg(test)]
+mod tests;
+
 use crate::server::Server;
 use crate::tables::{Credentials, MemberId, TicketId};
 use crate::token::Token;
