@@ -2,8 +2,9 @@
 //!
 //! Other members cause most events, so none of them may fill this queue. Each event has a key: its
 //! kind and its source. A queue holds one event per key: a newer event replaces or joins the queued
-//! one, in its place or behind all, and the end of a thing removes its queued begin. The length of the queue is therefore
-//! bounded by the links, areas and peers of its member, whose quotas the requesters pay.
+//! one, in its place or behind all, and the end of a thing removes its queued begin. The length of
+//! the queue is therefore bounded by the links, areas and peers of its member, whose quotas the
+//! requesters pay.
 //!
 //! Answers, and the events of a member's own requests, have no key and keep their place. Later
 //! events join no event before them. Their number is bounded, since the daemon serves no requests
