@@ -48,7 +48,7 @@ void one_ends_close(void), one_ends_shutdown(void), one_ends_exit(void), one_end
 BOTH(odd_flag); BOTH(odd_queue); BOTH(odd_vectors); BOTH(odd_numbers); BOTH(odd_empty);
 BOTH(odd_splice); BOTH(odd_splice_full); BOTH(odd_sendfile); BOTH(odd_mark); BOTH(odd_late);
 BOTH(odd_left); BOTH(odd_again); BOTH(odd_huge); BOTH(odd_error); BOTH(odd_full);
-BOTH(odd_rights);
+BOTH(odd_rights); BOTH(odd_discard); BOTH(odd_low);
 BOTH(unseen_backtrace); BOTH(unseen_file); BOTH(unseen_submit); BOTH(unseen_option);
 BOTH(unseen_clone); BOTH(unseen_number); BOTH(unseen_daemon); BOTH(unseen_null);
 BOTH(unseen_pidfd); BOTH(unseen_block);
@@ -136,7 +136,7 @@ const struct made cases[] = {
     CASE(odd_flag), CASE(odd_queue), CASE(odd_vectors), CASE(odd_numbers), CASE(odd_empty),
     CASE(odd_splice), CASE(odd_splice_full), CASE(odd_sendfile), CASE(odd_mark), CASE(odd_late),
     CASE(odd_left), CASE(odd_again), CASE(odd_huge), CASE(odd_error), CASE(odd_full),
-    CASE(odd_rights),
+    CASE(odd_rights), CASE(odd_discard), CASE(odd_low),
     CASE(unseen_backtrace), CASE(unseen_file), CASE(unseen_submit), CASE(unseen_option),
     { "unseen_early", one_unseen_early, nothing, 2 },
     { "unseen_inherited", one_unseen_inherited, nothing, 2 },

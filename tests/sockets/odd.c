@@ -465,3 +465,56 @@ void two_odd_rights(void)
     GET(read(fd, bytes, 100));
     allow_next();
 }
+
+/* Bytes that TCP discards, whatever the address. Calls for no byte, while no wakeup byte stands for
+ * the bytes. */
+void one_odd_discard(void)
+{
+    ask_loop();
+    fill(bytes, SIZE, 98);
+    DO(write(fd, bytes, SIZE));
+    GET(recv(fd, bytes, 8, MSG_WAITALL));
+    DO(write(fd, "more", 4));
+    DO(shutdown(fd, SHUT_WR));
+}
+
+void two_odd_discard(void)
+{
+    struct iovec parts[2] = { { bytes, 5 }, { NULL, 7 } };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
+    answer_in_loop();
+    until_bytes(fd, SIZE);
+    DO(recv(fd, bytes, 0, 0));
+    DO(recv(fd, NULL, 100, 0));
+    DO(recv(fd, NULL, 100, MSG_TRUNC | MSG_PEEK));
+    DO(recv(fd, NULL, 100, MSG_TRUNC));
+    DO(is_unix ? 0 : recvmsg(fd, &message, MSG_TRUNC));
+    GET(recv(fd, bytes, 20, 0));
+    long left = SIZE - (is_unix ? 20 : 132);
+    DO(recv(fd, is_unix ? bytes : NULL, left, MSG_TRUNC | MSG_WAITALL));
+    DO(write(fd, "answered", 8));
+    GET(recv(fd, bytes, 4, MSG_WAITALL));
+    DO(recv(fd, NULL, INT_MAX, MSG_TRUNC));
+}
+
+/* A receive that sleeps for as many bytes as the program asked for. */
+void one_odd_low(void)
+{
+    fill(bytes, 110, 99);
+    await_next();
+    DO(write(fd, bytes, 10));
+    await_next();
+    until_asleep(other);
+    /* TCP wakes a receive only for as many bytes as follow those that it has. */
+    DO(write(fd, bytes + 10, 100));
+}
+
+void two_odd_low(void)
+{
+    int mark = 100;
+    DO(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
+    allow_next();
+    until_bytes(fd, 10);
+    allow_next();
+    GET(recv(fd, bytes, SIZE, 0));
+}

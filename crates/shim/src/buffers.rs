@@ -27,11 +27,12 @@ pub struct Buffers<'a> {
 }
 
 impl<'a> Buffers<'a> {
-    /// The runs of a call, where the kernel would take them and they hold at least one byte.
+    /// The runs of a call, where the kernel would take their number and sizes.
     ///
     /// # Safety
-    /// `runs` is null or points to `count` runs. Each run is valid for the direction of the call
-    /// for `'a`, as readv(2) and writev(2) demand. The value goes to calls of that direction alone.
+    /// `runs` is null or points to `count` runs. Each run is null, or valid for the direction of
+    /// the call for `'a`, as readv(2) and writev(2) demand. The value goes to calls of that
+    /// direction alone.
     #[must_use]
     pub unsafe fn from_raw(runs: *const iovec, count: usize) -> Option<Self> {
         if runs.is_null() || count == 0 || count > RUNS_MAX {
@@ -40,12 +41,25 @@ impl<'a> Buffers<'a> {
         // SAFETY: not null, and the caller promises `count` runs; the bound keeps the size small.
         let runs = unsafe { core::slice::from_raw_parts(runs, count) };
         let total = runs.iter().try_fold(0_usize, |sum, run| sum.checked_add(run.iov_len))?;
-        let is_sound = runs.iter().all(|run| run.iov_len == 0 || !run.iov_base.is_null());
-        (is_sound && total > 0 && total <= isize::MAX.unsigned_abs()).then_some(Self {
-            runs,
-            total,
-            _lent: PhantomData,
-        })
+        (total <= isize::MAX.unsigned_abs()).then_some(Self { runs, total, _lent: PhantomData })
+    }
+
+    /// The runs before the first null one; `None` where they hold no byte.
+    #[must_use]
+    pub fn addressed(self) -> Option<Self> {
+        let is_null = |run: &iovec| run.iov_len > 0 && run.iov_base.is_null();
+        let Some(first_null) = self.runs.iter().position(is_null) else {
+            return (self.total > 0).then_some(self);
+        };
+        let runs = self.runs.get(..first_null).unwrap_or(&[]);
+        let total = runs.iter().map(|run| run.iov_len).sum();
+        (total > 0).then_some(Self { runs, total, ..self })
+    }
+
+    /// The runs, where they hold a byte and none of them is null.
+    #[must_use]
+    pub fn all_addressed(self) -> Option<Self> {
+        self.addressed().filter(|addressed| addressed.total == self.total)
     }
 
     /// A run over memory of this library.
@@ -246,10 +260,23 @@ mod tests {
         let at = (&raw mut byte).cast();
         let run = |iov_base, iov_len| iovec { iov_base, iov_len };
         assert!(buffers(&[]).is_none());
-        assert!(buffers(&[run(at, 0)]).is_none(), "no byte");
-        assert!(buffers(&[run(core::ptr::null_mut(), 1)]).is_none(), "a null run");
         assert!(buffers(&[run(at, usize::MAX), run(at, 1)]).is_none(), "an overflow");
         assert!(buffers(&vec![run(at, 1); RUNS_MAX + 1]).is_none(), "too many runs");
         assert_eq!(buffers(&[run(at, 1)]).unwrap().total(), 1);
+    }
+
+    #[test]
+    fn runs_have_addresses_before_the_first_null_one() {
+        let mut byte = 0_u8;
+        let at = (&raw mut byte).cast();
+        let run = |iov_base, iov_len| iovec { iov_base, iov_len };
+        let (some, null) = (|bytes| run(at, bytes), core::ptr::null_mut());
+        let runs = [some(1), run(null, 0), some(0), run(null, 5), some(1)];
+        let all = buffers(&runs).unwrap();
+        assert_eq!((all.total(), all.addressed().unwrap().total()), (7, 1));
+        assert!(all.all_addressed().is_none());
+        assert_eq!(buffers(&runs[..3]).unwrap().all_addressed().unwrap().total(), 1);
+        assert!(buffers(&[run(null, 1)]).unwrap().addressed().is_none(), "a null run alone");
+        assert!(buffers(&[some(0)]).unwrap().addressed().is_none(), "no byte");
     }
 }

@@ -261,7 +261,8 @@ impl ReceivePort for Receiver<'_> {
         let Some(before) = before.get_mut(..wakeups) else { return Ok(0) };
         let now = self.cursor.clone();
         let buffers = now.remaining_behind(before, &mut copies);
-        let got = socket::receive(self.half.fd, &buffers, libc::MSG_PEEK | libc::MSG_DONTWAIT)?;
+        let flags = self.options.flags & libc::MSG_TRUNC | libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        let got = socket::receive(self.half.fd, &buffers, flags)?;
         let bytes = got.saturating_sub(wakeups);
         self.cursor.skip(bytes);
         Ok(bytes)

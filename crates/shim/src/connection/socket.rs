@@ -186,7 +186,9 @@ impl Socket {
             self.pin(PinReason::Flag);
             return Outcome::Kernel;
         }
-        let Some(buffers) = buffers else { return self.send_by_kernel() };
+        let Some(buffers) = buffers.and_then(Buffers::all_addressed) else {
+            return self.send_by_kernel();
+        };
         if flags & !SEND_FLAGS != 0 {
             self.pin(PinReason::Flag);
             return Outcome::Kernel;
@@ -334,7 +336,8 @@ impl Socket {
         }
         let is_unused =
             half.is_sealed_unused() || (half.load(half::ATTACHED) != 1 && !half.has_ring());
-        is_unused.then(|| self.through_kernel(Direction::Receive))
+        (is_unused || self.has_left_ring(end, &half))
+            .then(|| self.through_kernel(Direction::Receive))
     }
 
     /// The flags of a receive that change what it does. A Unix socket has no error queue.
@@ -354,14 +357,15 @@ impl Socket {
         if flags & libc::MSG_ERRQUEUE != 0 {
             return Outcome::Kernel;
         }
-        if limits::are_on() {
-            return buffers.map_or(Outcome::Kernel, |buffers| self.receive_left(&buffers, flags));
-        }
-        if flags & !RECEIVE_FLAGS != 0 {
+        let are_limited = limits::are_on();
+        if !are_limited && flags & !RECEIVE_FLAGS != 0 {
             self.pin(PinReason::Flag);
             return Outcome::Kernel;
         }
-        let Some(buffers) = buffers else { return Outcome::Kernel };
+        let Some(served) = self.served(buffers, flags) else { return self.receive_none(buffers) };
+        if are_limited {
+            return self.receive_left(&served, flags);
+        }
         // A peek takes no bytes, which the end of the call would count.
         let options = self.receive_options(flags);
         if flags & libc::MSG_PEEK == 0
@@ -373,7 +377,7 @@ impl Socket {
         if let Some(outcome) = self.kernel_route_of_receive() {
             return outcome;
         }
-        self.receive_at(IovCursor::new(&buffers), options)
+        self.receive_at(IovCursor::new(&served), options)
     }
 
     /// Receives into the bytes that the cursor has left.
@@ -411,10 +415,10 @@ impl Socket {
         }
         // The socket is pinned: no byte follows those that lie in the ring now.
         let left = self.receive_half().and_then(|half| half.ring().ok());
-        match (buffers, left) {
-            (Some(buffers), Some(ring)) if ring.filled > 0 => {
+        match (self.served(buffers, flags), left) {
+            (Some(served), Some(ring)) if ring.filled > 0 => {
                 let options = self.receive_options(flags);
-                self.receive_at(IovCursor::new(&buffers).limited(ring.filled), options)
+                self.receive_at(IovCursor::new(&served).limited(ring.filled), options)
             }
             (Some(_), Some(_)) => self.receive_message(buffers, flags, has_control),
             _ => Outcome::Kernel,
@@ -455,32 +459,6 @@ impl Socket {
     #[must_use]
     pub fn peer_name(&self) -> Option<SocketName> {
         self.state.is_unix().then(|| SocketName::ask(self.fd, socket::NameOf::Peer)).flatten()
-    }
-
-    /// Looks at the outcome of a receive for the end of the stream.
-    fn note_end(&self, outcome: Outcome, reason: u64, end: pairs::PairEnd) -> Outcome {
-        let mut outcome = outcome;
-        if outcome == Outcome::Done(0)
-            && reason != PinReason::Ended as u64
-            && half_of(end, Direction::Send).has_unsignalled()
-            && !self.kernel_knows_reset()
-            && self.state.receives.tells_reset()
-        {
-            // The peer ended without reading bytes that the kernel does not know: no orderly end.
-            outcome = Outcome::Failed(libc::ECONNRESET);
-        }
-        match outcome {
-            Outcome::Done(bytes) => self.state.note_received(Ok(bytes)),
-            Outcome::Failed(errno) => self.state.note_received(Err(errno)),
-            Outcome::Kernel | Outcome::Counted(_) => {}
-        }
-        outcome
-    }
-
-    /// Whether the kernel itself reports that the peer ended without reading all bytes. A Unix
-    /// socket hangs up in any case.
-    fn kernel_knows_reset(&self) -> bool {
-        !self.is_unix() && ready::poll_now(self.fd, 0) & (libc::POLLHUP | libc::POLLERR) != 0
     }
 
     /// The program's own call, of a socket of which the kernel was asked for nothing.

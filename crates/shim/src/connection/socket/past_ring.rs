@@ -1,14 +1,16 @@
 //! Receives past the rings, and bytes that arrive there.
 
 use super::Socket;
+use crate::buffers::Buffers;
 use crate::connection::pairs::PairEnd;
 use crate::connection::receive::ReceiveOptions;
 use crate::connection::rest;
 use crate::connection::ring_half::{Direction, RingHalf};
 use crate::connection::socket_state::half_of;
-use crate::kernel::process;
+use crate::kernel::{process, ready};
 use crate::memory::layout::half;
 use crate::outcome::Outcome;
+use crate::pin::PinReason;
 use crate::protocol::{HalfView, pass};
 use crate::settings;
 use core::sync::atomic::Ordering;
@@ -41,6 +43,66 @@ impl Socket {
         }
         self.set_low_mark(half);
         self.note_end(outcome, half.load(half::REASON), end)
+    }
+
+    /// Looks at the outcome of a receive for the end of the stream.
+    fn note_end(&self, outcome: Outcome, reason: u64, end: PairEnd) -> Outcome {
+        let mut outcome = outcome;
+        if outcome == Outcome::Done(0)
+            && reason != PinReason::Ended as u64
+            && half_of(end, Direction::Send).has_unsignalled()
+            && !self.kernel_knows_reset()
+            && self.state.receives.tells_reset()
+        {
+            // The peer ended without reading bytes that the kernel does not know: no orderly end.
+            outcome = Outcome::Failed(libc::ECONNRESET);
+        }
+        match outcome {
+            Outcome::Done(bytes) => self.state.note_received(Ok(bytes)),
+            Outcome::Failed(errno) => self.state.note_received(Err(errno)),
+            Outcome::Kernel | Outcome::Counted(_) => {}
+        }
+        outcome
+    }
+
+    /// Whether the kernel itself reports that the peer ended without reading all bytes. A Unix
+    /// socket hangs up in any case.
+    fn kernel_knows_reset(&self) -> bool {
+        !self.is_unix() && ready::poll_now(self.fd, 0) & (libc::POLLHUP | libc::POLLERR) != 0
+    }
+
+    /// Whether this end left the ring that it receives on for good, with nothing in it: the
+    /// program's own call obeys the options of the socket.
+    pub(super) fn has_left_ring(&self, end: PairEnd, half: &RingHalf) -> bool {
+        half.load(half::ATTACHED) > 1
+            && !half.in_ring()
+            && pass::is_drained(half)
+            && !self.state.receives.has_error()
+            // Otherwise the end of the stream may be a reset.
+            && !half_of(end, Direction::Send).has_unsignalled()
+    }
+
+    /// The runs of a receive that a ring serves: those with addresses. TCP needs none where it
+    /// discards the bytes.
+    pub(super) fn served<'a>(
+        &self,
+        buffers: Option<Buffers<'a>>,
+        flags: i32,
+    ) -> Option<Buffers<'a>> {
+        if flags & libc::MSG_TRUNC != 0 && !self.state.is_unix() {
+            return buffers.filter(|buffers| buffers.total() > 0);
+        }
+        buffers.and_then(Buffers::addressed)
+    }
+
+    /// The outcome of a receive without memory for a byte: at once where bytes lie in the ring.
+    #[cold]
+    pub(super) fn receive_none(&self, buffers: Option<Buffers<'_>>) -> Outcome {
+        match buffers.filter(|_buffers| self.has_bytes()) {
+            Some(buffers) if buffers.total() == 0 => Outcome::Done(0),
+            Some(_) => Outcome::Failed(libc::EFAULT),
+            None => Outcome::Kernel,
+        }
     }
 
     /// How a call with these flags receives.
