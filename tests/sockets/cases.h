@@ -57,7 +57,7 @@ BOTH(unseen_both); BOTH(unseen_stack); BOTH(unseen_jump);
 void one_unseen_pidfd_spawn(void);
 void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
 BOTH(rare_zero_copy); BOTH(rare_control); BOTH(rare_many); BOTH(rare_numbers);
-BOTH(rare_quick_exit);
+BOTH(rare_quick_exit); BOTH(rare_part); BOTH(rare_name);
 void two_nested(void), one_exec(void), one_exec_number(void), one_vfork(void), one_spawn(void),
     one_spawn_null(void), two_exec(void), one_pair(void);
 
@@ -148,6 +148,6 @@ const struct made cases[] = {
     CASE(unseen_jump), CASE(unseen_pidfd), CASE(unseen_block),
     { "unseen_pidfd_spawn", one_unseen_pidfd_spawn, two_exec, 0 },
     CASE(rare_zero_copy), CASE(rare_control), CASE(rare_many), CASE(rare_numbers),
-    CASE(rare_quick_exit),
+    CASE(rare_quick_exit), CASE(rare_part), CASE(rare_name),
     { NULL, NULL, NULL, 0 },
 };

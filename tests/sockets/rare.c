@@ -170,3 +170,51 @@ void two_rare_quick_exit(void)
     fflush(NULL);
     quick_exit(0);
 }
+
+/* A message that the kernel takes in part is the last of its call. */
+void one_rare_part(void)
+{
+    struct iovec parts[3] = { { bytes, MOST / 4 }, { NULL, MOST / 4 }, { "second", 6 } };
+    struct mmsghdr many[2] = { { .msg_hdr = { .msg_iov = parts, .msg_iovlen = 2 } },
+        { .msg_hdr = { .msg_iov = &parts[2], .msg_iovlen = 1 } } };
+    fill(bytes, MOST / 4, 74);
+    DO(sendmmsg(fd, many, 2, 0));
+    say("a part: %d", many[0].msg_len > 0 && many[0].msg_len <= MOST / 4);
+    DO(shutdown(fd, SHUT_WR));
+    await_next();
+}
+
+void two_rare_part(void)
+{
+    long all = 0, count;
+    while ((count = read(fd, bytes + all, MOST - all)) > 0)
+        all += count;
+    say("the second follows: %d", all >= 6 && memcmp(bytes + all - 6, "second", 6) == 0);
+    allow_next();
+}
+
+/* The name of the peer comes with bytes, and not with the end. */
+void one_rare_name(void)
+{
+    struct sockaddr_storage from = { .ss_family = 7 };
+    struct iovec part = { bytes, 100 };
+    struct msghdr message = { .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &part,
+        .msg_iovlen = 1 };
+    socklen_t length = sizeof from;
+    GET(recvfrom(fd, bytes, 5, MSG_WAITALL, (void *)&from, &length));
+    say("family %d, a name: %d", from.ss_family, length > 0);
+    from.ss_family = 7;
+    length = sizeof from;
+    DO(recvfrom(fd, bytes, 100, 0, (void *)&from, &length));
+    say("family %d, length %u", from.ss_family, length);
+    DO(recvmsg(fd, &message, 0));
+    say("family %d, length %u", from.ss_family, message.msg_namelen);
+    allow_next();
+}
+
+void two_rare_name(void)
+{
+    DO(write(fd, "bytes", 5));
+    DO(shutdown(fd, SHUT_WR));
+    await_next();
+}

@@ -10,7 +10,7 @@ use super::message::{self, recvmsg, sendmsg};
 use super::stream::finish;
 use crate::next;
 use core::ffi::{c_int, c_long, c_uint, c_void};
-use libc::{mmsghdr, off_t, size_t, ssize_t, timespec};
+use libc::{mmsghdr, msghdr, off_t, size_t, ssize_t, timespec};
 use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::monotonic_ns;
@@ -67,8 +67,24 @@ pub unsafe extern "C-unwind" fn sendmmsg(
         let sent = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
         let Ok(sent) = c_uint::try_from(sent) else { return partial(index, errno_before) };
         message.msg_len = sent;
+        // SAFETY: `sendmsg` took the message, so its runs are readable.
+        if (sent as usize) < unsafe { bytes_in(&message.msg_hdr) } {
+            return errno::count(index as usize + 1);
+        }
     }
     errno::count(sent_max as usize)
+}
+
+/// Bytes that a message has in its runs.
+///
+/// # Safety
+/// The message is valid as for sendmsg(2).
+unsafe fn bytes_in(message: &msghdr) -> usize {
+    let run = |at| {
+        // SAFETY: the caller promises `msg_iovlen` runs.
+        unsafe { (*message.msg_iov.add(at)).iov_len }
+    };
+    (0..message.msg_iovlen).map(run).sum()
 }
 
 /// Bytes of the first messages of a list, as a call left them; its error where it failed.

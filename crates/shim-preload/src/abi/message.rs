@@ -109,10 +109,11 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let control = header.msg_controllen;
     let has_control = !header.msg_control.is_null() && control > 0;
     let outcome = socket.receive_message(buffers, flags, has_control);
-    if matches!(outcome, Outcome::Done(_)) {
+    if let Outcome::Done(got) = outcome {
         if !header.msg_name.is_null() {
+            let (name, room) = (header.msg_name, header.msg_namelen);
             // SAFETY: recvmsg(2): the name has `msg_namelen` bytes.
-            header.msg_namelen = unsafe { write_name(socket, header.msg_name, header.msg_namelen) };
+            header.msg_namelen = unsafe { write_name(socket, got, name, room) };
         }
         header.msg_controllen = 0;
         header.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;

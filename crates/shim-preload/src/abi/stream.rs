@@ -248,16 +248,22 @@ pub unsafe extern "C-unwind" fn send(
     unsafe { send_runs(fd, &Runs::One(run(buffer, bytes)), flags, real) }
 }
 
-/// Writes the peer's name as `recvfrom` reports it; the length of the name.
+/// Writes the peer's name as `recvfrom` reports it with so many bytes; the length of the name. The
+/// end of a stream has none.
 ///
 /// # Safety
 /// `to` is valid for `room` bytes.
-pub unsafe fn write_name(socket: Socket, to: *mut c_void, room: socklen_t) -> socklen_t {
-    let name = socket.peer_name();
+pub unsafe fn write_name(
+    socket: Socket,
+    bytes: usize,
+    to: *mut c_void,
+    room: socklen_t,
+) -> socklen_t {
+    let name = (bytes > 0).then(|| socket.peer_name()).flatten();
     let name = name.as_ref().and_then(|name| name.copied(usize::try_from(room).unwrap_or(0)));
-    let Some((bytes, length)) = name else { return 0 };
+    let Some((name, length)) = name else { return 0 };
     // SAFETY: `copied` gives at most `room` bytes, for which the caller promises `to`.
-    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), bytes.len()) };
+    unsafe { core::ptr::copy_nonoverlapping(name.as_ptr(), to.cast(), name.len()) };
     socklen_t::try_from(length).unwrap_or(0)
 }
 
@@ -277,9 +283,12 @@ pub unsafe extern "C-unwind" fn recvfrom(
     // SAFETY: one run, which recvfrom(2) may write.
     let buffers = unsafe { Buffers::from_raw(runs.as_ptr(), 1) };
     let outcome = socket.receive(buffers, flags);
-    if matches!(outcome, Outcome::Done(_)) && !from.is_null() && !length.is_null() {
+    if let Outcome::Done(got) = outcome
+        && !from.is_null()
+        && !length.is_null()
+    {
         // SAFETY: recvfrom(2): `from` has as many bytes as `length` says.
-        unsafe { *length = write_name(socket, from.cast(), *length) };
+        unsafe { *length = write_name(socket, got, from.cast(), *length) };
     }
     finish(outcome, real)
 }
