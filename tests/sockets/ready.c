@@ -275,3 +275,36 @@ void two_serve(void)
 {
     serve(0);
 }
+
+/* The set watches the socket for edges before there is a connection. */
+void one_edge_early(void)
+{
+    struct sockaddr_storage at;
+    socklen_t length;
+    char byte;
+    int next[2], listening = listener(&at, &length, 1), set = epoll_create1(0);
+    if (pipe(next) != 0)
+        quit("pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        fd = accept(listening, NULL, NULL);
+        warm(fd, 0);
+        for (int turn = 0; turn < 4; turn++)
+            if (write(fd, "two parts.", 10) != 10 || read(next[0], &byte, 1) != 1)
+                _exit(9);
+        _exit(0);
+    }
+    fd = socket(at.ss_family, SOCK_STREAM, 0);
+    add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, 1);
+    DO(connect(fd, (void *)&at, length));
+    warm(fd, 1);
+    /* A stream with two descriptors needs wakeup bytes. */
+    DO(dup(fd) < 0);
+    for (int turn = 0; turn < 4; turn++) {
+        until_bytes(fd, 10 + 5 * turn);
+        WAIT(set, 30000);
+        GET(recv(fd, bytes, 5, 0));
+        DO(write(next[1], "x", 1));
+    }
+    waitpid(child, NULL, 0);
+}

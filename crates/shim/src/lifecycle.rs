@@ -10,7 +10,7 @@ use crate::kernel::file::is_close_on_exec;
 use crate::kernel::socket::{ioctl_number, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{forks, library_files, limits, policy, vfork};
+use crate::process::{forks, library_files, limits, notes, policy, vfork};
 use crate::{exec, settings, sockets};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
@@ -99,6 +99,10 @@ pub fn opened_socket(fd: RawFd, kind: i32) {
     if is_stream(kind) {
         library_files::forget(fd);
         opened_unknown(fd);
+        // The number may be that of a socket that never had a connection.
+        if !vfork::in_child() {
+            notes::remove(fd, notes::EDGES);
+        }
         forks::note_made(fd);
     } else {
         opened_plain(fd);
@@ -116,7 +120,8 @@ pub fn opened_epoll(fd: RawFd) {
 /// A `connect` succeeded, or goes on in the background.
 pub fn connected(fd: RawFd) {
     if policy::is_on() {
-        descriptors::learn(fd, Entry::Unknown, Entry::New { edges: false });
+        let edges = notes::has(fd, notes::EDGES);
+        descriptors::learn(fd, Entry::Unknown, Entry::New { edges });
         join_in_test(fd, true);
     }
 }

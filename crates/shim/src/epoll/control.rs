@@ -4,7 +4,7 @@ use super::inherited;
 use super::set::Set;
 use super::sets;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{forks, limits, policy, vfork};
+use crate::process::{forks, limits, notes, policy, vfork};
 use crate::sockets;
 use libc::epoll_event;
 use std::os::fd::RawFd;
@@ -27,6 +27,9 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
             Entry::Socket(id) => id.state().set_edge_triggered(true),
             entry @ Entry::New { .. } => {
                 descriptors::learn(fd, entry, Entry::New { edges: true });
+            }
+            Entry::Unknown if !vfork::in_child() => {
+                notes::add(fd, notes::EDGES);
             }
             _ => {}
         }

@@ -9,6 +9,8 @@ const SET_MASK: u32 = 0xff;
 const SLOT_SHIFT: u32 = 8;
 const SLOT_MASK: u32 = 0x3fff;
 
+/// An epoll set watches the socket for edges, which has no connection yet.
+pub const EDGES: u32 = 1 << 26;
 /// Exec closed the descriptor until the program said that the next one is to have it.
 pub const PASSED_ON: u32 = 1 << 27;
 /// The socket was armed once: its ring may hold unsignalled bytes.
