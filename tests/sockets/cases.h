@@ -58,7 +58,7 @@ void one_unseen_pidfd_spawn(void);
 void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
 BOTH(rare_zero_copy); BOTH(rare_control); BOTH(rare_many); BOTH(rare_numbers);
 BOTH(rare_quick_exit); BOTH(rare_part); BOTH(rare_name);
-void one_edge_early(void);
+void one_rare_passed(void), one_edge_early(void);
 void two_nested(void), one_exec(void), one_exec_number(void), one_vfork(void), one_spawn(void),
     one_spawn_null(void), two_exec(void), one_pair(void);
 
@@ -150,6 +150,6 @@ const struct made cases[] = {
     { "unseen_pidfd_spawn", one_unseen_pidfd_spawn, two_exec, 0 },
     CASE(rare_zero_copy), CASE(rare_control), CASE(rare_many), CASE(rare_numbers),
     CASE(rare_quick_exit), CASE(rare_part), CASE(rare_name),
-    ALONE(edge_early),
+    ALONE(rare_passed), ALONE(edge_early),
     { NULL, NULL, NULL, 0 },
 };

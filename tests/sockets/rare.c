@@ -218,3 +218,35 @@ void two_rare_name(void)
     DO(shutdown(fd, SHUT_WR));
     await_next();
 }
+
+/* A child from before the accept gets the stream in a message, and its owner goes on with it. */
+void one_rare_passed(void)
+{
+    struct sockaddr_storage at;
+    socklen_t length;
+    int over[2], taken[2], outcome, listening = listener(&at, &length, 1);
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, over) != 0 || pipe(taken) != 0)
+        quit("no pair");
+    pid_t peer = fork();
+    if (peer == 0) {
+        fd = connected(&at, length);
+        warm(fd, 1);
+        int is_whole = recv(fd, bytes, 11, MSG_WAITALL) == 11 && !memcmp(bytes, "owner again", 11);
+        _exit(is_whole && write(fd, "answer", 6) == 6 ? 7 : 8);
+    }
+    pid_t taker = fork();
+    if (taker == 0) {
+        int stream = take(over[1]);
+        warm(stream, 0);
+        _exit(write(taken[1], "x", 1) == 1 ? 7 : 8);
+    }
+    fd = accept(listening, NULL, NULL);
+    pass(over[0], fd);
+    DO(read(taken[0], bytes, 1));
+    DO(write(fd, "owner again", 11));
+    GET(recv(fd, bytes, 6, MSG_WAITALL));
+    waitpid(taker, &outcome, 0);
+    say("the taker ended with %d", WEXITSTATUS(outcome));
+    waitpid(peer, &outcome, 0);
+    say("the peer ended with %d", WEXITSTATUS(outcome));
+}

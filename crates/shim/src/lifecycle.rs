@@ -251,9 +251,13 @@ pub fn leaving(fd: RawFd) {
     if limits::are_on() {
         return;
     }
+    forks::forget(fd);
     match descriptors::get(fd) {
-        Entry::Socket(id) => {
-            Socket::new(fd, id).pin(PinReason::Passed);
+        Entry::Socket(id) => Socket::new(fd, id).pass_on(),
+        Entry::New { .. } => {
+            if let Some(socket) = sockets::find(fd) {
+                socket.pass_on();
+            }
         }
         Entry::EpollSet(number) => sets::wait_concerns_set(number, fd),
         _ => {}

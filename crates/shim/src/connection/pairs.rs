@@ -233,7 +233,13 @@ pub fn note_joined(end: PairEnd) {
 /// Whether a process of the other end found the pair.
 #[must_use]
 pub fn peer_joined(end: PairEnd) -> bool {
-    end.memory.word(pair::JOINED[1 - (end.side & 1)]).load(Ordering::Acquire) != 0
+    is_joined(PairEnd { side: 1 - (end.side & 1), ..end })
+}
+
+/// Whether a process of this end found the pair.
+#[must_use]
+pub fn is_joined(end: PairEnd) -> bool {
+    end.memory.word(pair::JOINED[end.side & 1]).load(Ordering::Acquire) != 0
 }
 
 /// Notes that the current process receives at this end.

@@ -118,6 +118,13 @@ pub struct Search {
     pub had_control: AtomicU32,
 }
 
+impl Search {
+    /// Whether a message took the socket to another process: this one makes no pair for it.
+    pub fn is_passed_on(&self) -> bool {
+        self.next.load(Ordering::Relaxed) == u32::MAX
+    }
+}
+
 /// The gaps between attempts of the first switch to the ring, which ask the kernel.
 #[derive(Debug)]
 pub struct SwitchGaps {
@@ -478,6 +485,12 @@ impl SocketState {
     /// joins.
     pub(super) fn is_sole(&self) -> bool {
         self.search.made_at.load(Ordering::Relaxed) == forks::next()
+    }
+
+    /// Another process gets the socket, see [`Search::is_passed_on`].
+    pub(super) fn pass_on(&self) {
+        self.search.made_at.store(0, Ordering::Relaxed);
+        self.search.next.store(u32::MAX, Ordering::Relaxed);
     }
 
     /// Whether a call of this process is in the kernel, past this library.

@@ -51,7 +51,7 @@ fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory, calls
     let is_early = calls < search.next.load(Ordering::Relaxed);
     let cookie = own_cookie(state, fd);
     let found = apart::run(|| {
-        let end = pairs::find(directory, cookie, &state.window);
+        let end = find(state, directory, cookie);
         (end, end.is_none() && mark::is_marked(directory, cookie))
     });
     match found {
@@ -131,9 +131,20 @@ pub fn own_cookie(state: &SocketState, fd: RawFd) -> u64 {
     cookie
 }
 
+/// The end of a socket in a pair that other processes know.
+fn find(state: &SocketState, directory: &UserDirectory, cookie: u64) -> Option<PairEnd> {
+    let end = pairs::find(directory, cookie, &state.window)?;
+    if state.search.is_passed_on() && !pairs::is_joined(end) {
+        // The peer alone uses the pair: the process that got this end may be without the library.
+        state.window.clear();
+        return None;
+    }
+    Some(end)
+}
+
 fn find_known(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
     let cookie = own_cookie(state, fd);
-    let end = apart::run(|| pairs::find(directory, cookie, &state.window)).flatten();
+    let end = apart::run(|| find(state, directory, cookie)).flatten();
     if let Some(end) = end {
         state.join(directory, end);
     }

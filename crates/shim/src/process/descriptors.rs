@@ -175,14 +175,15 @@ fn note_written(fd: RawFd, entry: Entry) {
     if TOP.load(Ordering::Relaxed) < top {
         TOP.fetch_max(top, Ordering::Relaxed);
     }
-    let is_ours = matches!(entry, Entry::Socket(_) | Entry::EpollSet(_));
+    let is_ours = matches!(entry, Entry::New { .. } | Entry::Socket(_) | Entry::EpollSet(_));
     if is_ours && !ANY_OURS.load(Ordering::Relaxed) {
         // Release: pairs with `any_ours`.
         ANY_OURS.store(true, Ordering::Release);
     }
 }
 
-/// Whether any descriptor stands, or ever stood, for a socket or an epoll set of ours.
+/// Whether any descriptor stands, or ever stood, for a socket or an epoll set of ours, or for a
+/// stream that may become one.
 #[inline]
 #[must_use]
 pub fn any_ours() -> bool {

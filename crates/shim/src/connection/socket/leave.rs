@@ -101,6 +101,16 @@ impl Socket {
         true
     }
 
+    /// Before a message takes the socket to another process, which may be without this library.
+    /// This process makes no pair for it from now on, but joins one that the other process uses.
+    pub fn pass_on(&self) {
+        self.state.pass_on();
+        self.join_known();
+        if !matches!(self.state.phase(), phase::UNSEEN | phase::FRESH) {
+            self.pin(PinReason::Passed);
+        }
+    }
+
     /// Marks a socket that this process keeps in the kernel: a program that inherits it must do the
     /// same. `false` for another socket.
     pub fn mark(&self) -> bool {
