@@ -31,6 +31,8 @@ pub const LONG_MAX_BYTES: usize = 1792;
 
 /// Size of the name of a block, in bytes. A message carries it in place of a long payload.
 pub const BLOCK_NAME_BYTES: usize = 32;
+/// The most ranges of slots of other nodes, and of free slots, that a node knows.
+pub const FOREIGN_RANGES_MAX: usize = 512;
 
 /// Longest payload of a message, in bytes. A payload above [`LONG_MAX_BYTES`] travels as a block.
 pub const LARGE_MAX_BYTES: usize = 1 << 30;

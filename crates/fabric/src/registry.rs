@@ -36,7 +36,7 @@ use std::net::SocketAddr;
 
 pub use backups::BackupError;
 use backups::{RawBackup, read_backup};
-use m3ipc_abi::{NodeLimits, Slot, VM_NAME_MAX_BYTES};
+use m3ipc_abi::{FOREIGN_RANGES_MAX, NodeLimits, Slot, VM_NAME_MAX_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{NodeId, VmId};
@@ -153,6 +153,17 @@ pub enum RegistryError {
         /// The node.
         node: String,
         /// Its ranges.
+        ranges: usize,
+    },
+    /// A node knows more ranges than its daemon takes.
+    #[error(
+        "the node `{node}` would know {ranges} ranges of other nodes and of free slots, more than \
+         {FOREIGN_RANGES_MAX}; claim slots beside those that the claiming node has"
+    )]
+    Foreign {
+        /// The node.
+        node: String,
+        /// The ranges.
         ranges: usize,
     },
 }
@@ -375,13 +386,41 @@ impl Registry {
         vms.sort_by_key(|vm: &VmEntry| vm.id);
         check_once("VMs", "id", vms.iter().map(|vm| vm.id))?;
         check_names("VMs", vms.iter().map(|vm| vm.name.as_str()))?;
-        for node in &nodes {
-            let ranges = owners.of_node(node.id).count();
+        let registry =
+            Self { cluster: raw.cluster, parameters: raw.parameters, nodes, vms, owners };
+        registry.check_claims()?;
+        Ok(registry)
+    }
+
+    fn check_claims(&self) -> Result<(), RegistryError> {
+        for node in &self.nodes {
+            let ranges = self.owners.of_node(node.id).count();
             if ranges > CLAIMS_MAX {
                 return Err(RegistryError::Ranges { node: node.name.clone(), ranges });
             }
         }
-        Ok(Self { cluster: raw.cluster, parameters: raw.parameters, nodes, vms, owners })
+        Ok(())
+    }
+
+    /// Fails if a node has more ranges than a greeting carries, or knows more ranges of others and
+    /// of free slots than its daemon takes.
+    ///
+    /// # Errors
+    /// [`RegistryError::Ranges`], [`RegistryError::Foreign`].
+    pub fn check_ranges(&self) -> Result<(), RegistryError> {
+        self.check_claims()?;
+        let free = self.vms.iter().map(|vm| self.owners.unclaimed(vm.id, SlotRange::ALL).len());
+        let free: usize = free.sum();
+        let count = |node: &NodeEntry| self.owners.of_node(node.id).count();
+        let all: usize = self.nodes.iter().map(count).sum();
+        let foreign = |node: &NodeEntry| all - count(node) + free;
+        let most = self.nodes.iter().map(|node| (foreign(node), node)).max_by_key(|it| it.0);
+        match most {
+            Some((ranges, node)) if ranges > FOREIGN_RANGES_MAX => {
+                Err(RegistryError::Foreign { node: node.name.clone(), ranges })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The text that [`parse`](Self::parse) reads as this registry.

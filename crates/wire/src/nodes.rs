@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The most ranges of one registration.
-pub const FOREIGN_RANGES_MAX: usize = 512;
+pub use m3ipc_abi::FOREIGN_RANGES_MAX;
 
 /// Slots of another node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

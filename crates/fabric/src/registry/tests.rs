@@ -117,3 +117,18 @@ fn a_registry_names_backups_and_each_wrong_one() {
         assert!(text.contains(named), "{backups}\n{text}");
     }
 }
+
+#[test]
+fn a_claim_beyond_the_ranges_that_a_daemon_takes_is_refused_with_a_remedy() {
+    let vm = "[[vm]]\nid = 3\nname = \"shop\"\n";
+    let mut registry = parse(vm).expect("a registry");
+    // Each range makes a gap before it: two ranges for beta. Behind the last one all is free.
+    for number in 0..255 {
+        let slot = 30 + 2 * number;
+        registry.give("shop", "alpha", (slot, slot)).expect("free");
+        assert_eq!(registry.check_ranges(), Ok(()), "{number}");
+    }
+    registry.give("shop", "alpha", (600, 600)).expect("free");
+    let refused = registry.check_ranges().expect_err("513 ranges").to_string();
+    assert!(refused.contains("`beta` would know 513 ranges"), "{refused}");
+}

@@ -106,17 +106,26 @@ impl Etcd {
 
     /// The registry with all claims, and the claims as they are stored.
     fn read_all(&mut self) -> Result<(Registry, Vec<Stored>), BackendError> {
-        let mut registry = self.written()?;
+        let registry = self.written()?;
+        let stored = self.client.below(&vm_key(&registry.cluster, ""))?;
+        Ok((self.with_claims(registry, &stored)?, stored))
+    }
+
+    /// The written registry with these claims.
+    fn with_claims(
+        &self,
+        mut registry: Registry,
+        stored: &[Stored],
+    ) -> Result<Registry, BackendError> {
         let prefix = vm_key(&registry.cluster, "");
-        let stored = self.client.below(&prefix)?;
-        for it in &stored {
+        for it in stored {
             let vm = it.key.strip_prefix(&prefix).unwrap_or_default();
             for claim in claims_of(&self.client, it)? {
                 let given = registry.give(vm, &claim.node, (claim.first, claim.last));
                 given.map_err(|cause| self.content(cause))?;
             }
         }
-        Ok((registry, stored))
+        Ok(registry)
     }
 
     /// Puts the key of the node, if it is not there. Returns its holder otherwise.
@@ -205,10 +214,17 @@ impl Etcd {
             first: range.first,
             last: range.last,
         }));
+        join(&mut claims);
         let text = serde_json::to_string(&claims).map_err(|cause| BackendError::Refused {
             what: self.client.what(),
             cause: cause.to_string(),
         })?;
+        let changed = Stored { key: key.clone(), value: text.clone(), created: 0, changed: 0 };
+        let others = stored.iter().filter(|it| it.key != key).cloned();
+        let next: Vec<Stored> = others.chain([changed]).collect();
+        let written = self.written()?;
+        let next = self.with_claims(written, &next)?;
+        next.check_ranges().map_err(|cause| self.content(cause))?;
         let mut compares = vec![compare(&key, "MOD", before.map_or(0, |it| it.changed))];
         let mut look = Vec::new();
         if let Some(life) = self.life.as_ref().filter(|life| life.node == node) {
@@ -231,6 +247,18 @@ impl Etcd {
             _ => Ok(None),
         }
     }
+}
+
+/// Joins claims of a node that touch each other.
+fn join(claims: &mut Vec<Claim>) {
+    claims.sort_unstable_by_key(|claim| claim.first);
+    claims.dedup_by(|next, before| {
+        let touches = next.node == before.node && before.last.checked_add(1) == Some(next.first);
+        if touches {
+            before.last = next.last;
+        }
+        touches
+    });
 }
 
 fn length(range: SlotRange) -> u32 {
@@ -295,5 +323,26 @@ impl Backend for Etcd {
             }
         }
         Err(BackendError::Contended(vm.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_of_a_node_that_touch_are_joined() {
+        let claim = |node: &str, first, last| Claim { node: node.to_owned(), first, last };
+        let mut claims = vec![
+            claim("alpha", 40, 49),
+            claim("alpha", 20, 29),
+            claim("beta", 50, 59),
+            claim("alpha", 30, 39),
+            claim("alpha", 61, 61),
+            claim("alpha", 60, 60),
+        ];
+        join(&mut claims);
+        let joined = [claim("alpha", 20, 49), claim("beta", 50, 59), claim("alpha", 60, 61)];
+        assert_eq!(claims, joined);
     }
 }
