@@ -54,6 +54,15 @@ pub fn notice_children() {
     set(libc::SIGCHLD, &DEFAULT);
 }
 
+/// Lets the kernel reap the children of this program that end from now on. Programs that it starts
+/// inherit this, until they [notice their children](notice_children).
+///
+/// # Source
+/// sigaction(2), wait(2)
+pub fn ignore_children() {
+    set(libc::SIGCHLD, &IGNORE);
+}
+
 /// Makes a write beyond the limit of file sizes the error `FBIG` of that write, in place of the end
 /// of this process.
 ///

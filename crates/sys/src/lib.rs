@@ -66,7 +66,7 @@ pub use cpu_demand::{
 };
 pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, peer_user};
 pub use descriptors::above_standard;
-pub use dispositions::{notice_children, prepare_exec, survive_file_limit};
+pub use dispositions::{ignore_children, notice_children, prepare_exec, survive_file_limit};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use end_marks::{EndMark, EndMarks};
 pub use environment::{is_privileged_program, text_variable, variable};

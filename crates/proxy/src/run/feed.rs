@@ -81,8 +81,8 @@ pub struct Feed {
     program: PathBuf,
     state: RefCell<State>,
     output: ChildStdout,
-    /// Its input closes with the proxy. An ended program stays in the table of processes until
-    /// then: a proxy in its sandbox waits for no process.
+    /// Its input closes with the proxy. The kernel reaps it: a proxy in its sandbox waits for no
+    /// process.
     child: Child,
 }
 

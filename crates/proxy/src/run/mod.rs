@@ -87,6 +87,8 @@ pub fn run(config: &Config) -> Result<(), RunError> {
         .inspect_err(|error| m3ipc_sys::report!("m3-proxy: no status for `m3 node ls`: {error}"))
         .ok();
     let mut lives = Lives::begin(config)?;
+    // In its sandbox this program waits for no process.
+    m3ipc_sys::ignore_children();
     // No file is needed from here on.
     m3ipc_sys::report!("m3-proxy: {}", sandbox::close(config)?);
     loop {

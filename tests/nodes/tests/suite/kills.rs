@@ -1,8 +1,7 @@
-//! Programs that are killed in the middle of their copies, each at a slot of its own: nothing of
-//! them stays that would keep later ones out.
+//! Programs that are killed: nothing of them stays that would keep later ones out.
 
 use m3ipc::{Address, Endpoint, Lease, Message, Source};
-use m3ipc_test_fixture::watchdog;
+use m3ipc_test_fixture::{until, watchdog};
 use m3ipc_test_nodes::Cluster;
 
 const CLIENT: i32 = 1;
@@ -22,6 +21,7 @@ fn lend(client: &mut Endpoint, to: Address, memory: &mut [u8]) -> bool {
     client.sendrec_leased(to, &request, &[lease], None).is_ok()
 }
 
+/// Each copier has a slot of its own.
 #[test]
 fn requesters_that_are_killed_in_their_copies_leave_nothing() {
     watchdog(240);
@@ -55,4 +55,26 @@ fn requesters_that_are_killed_in_their_copies_leave_nothing() {
     server.copy_from(request.source, place, &mut found).expect("there is room");
     server.reply(request.source, &Message::new(0)).expect("the client waits");
     assert!(lending.join().expect("no panic"), "an answer");
+}
+
+#[test]
+fn a_reader_of_keys_that_is_killed_leaves_no_entry_among_the_processes() {
+    watchdog(120);
+    let cluster = Cluster::new("key-reader");
+    let _server = cluster.beta.bind(SERVER);
+    // The proxy is at work.
+    cluster.alpha.await_endpoint(SERVER_ADDRESS);
+    let parent = format!("PPid:\t{}\n", cluster.alpha.proxy.pid());
+    let all = std::fs::read_dir("/proc").expect("there is /proc").flatten();
+    let mut readers = all.map(|it| it.path()).filter(|process| {
+        let read = |name| std::fs::read(process.join(name)).unwrap_or_default();
+        let text = |name| String::from_utf8_lossy(&read(name)).into_owned();
+        text("cmdline").contains(m3ipc_proxy::run::renewal::COMMAND)
+            && text("status").contains(&parent)
+    });
+    let reader = readers.next().expect("the proxy has started it");
+    let pid = reader.file_name().expect("a number");
+    let killed = std::process::Command::new("kill").arg("-KILL").arg(pid).status();
+    assert!(killed.expect("kill runs").success());
+    until("the reader is gone", || !reader.exists());
 }
