@@ -329,7 +329,7 @@ impl Config {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     const REGISTRY: &str = "cluster = \"lab\"\n\
@@ -341,7 +341,7 @@ mod tests {
         let directory = std::env::temp_dir().join(format!(
             "m3-proxy-config-{}-{:?}",
             std::process::id(),
-            text.len()
+            std::thread::current().id()
         ));
         fs::create_dir_all(&directory).expect("a test may write there");
         fs::write(directory.join("nodes.toml"), REGISTRY).expect("a test may write there");
@@ -352,10 +352,15 @@ mod tests {
         read
     }
 
+    /// The configuration of alpha, whose peer is beta.
+    pub(crate) fn alpha() -> Config {
+        let text = "node = \"alpha\"\nregistry = \"nodes.toml\"\nkeys = \"keys\"\n";
+        config(text).expect("a configuration")
+    }
+
     #[test]
     fn a_configuration_names_the_slots_of_others() {
-        let text = "node = \"alpha\"\nregistry = \"nodes.toml\"\nkeys = \"keys\"\n";
-        let config = config(text).expect("a configuration");
+        let config = alpha();
         assert_eq!(config.own.address.port(), 7401);
         let foreign = config.slots().foreign;
         assert_eq!(foreign.len(), 1);

@@ -519,6 +519,7 @@ impl<'a> Life<'a> {
             Action::Room { node, vm } => local.room(node, vm, machine, clock),
             Action::NodeUp { node, incarnation } => {
                 let name = self.name_of(node);
+                self.network.session_begun(node);
                 self.links.up(node, incarnation);
                 say!(&name, "node {name} can be reached");
                 self.local.node_up(&name)?;

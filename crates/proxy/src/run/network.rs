@@ -190,7 +190,8 @@ impl<'a> Network<'a> {
             return;
         }
         self.next_accept = None;
-        loop {
+        // The descriptor tells of the rest in the next step.
+        for _ in 0..STRANGERS_MAX {
             match self.listener.accept(now) {
                 Ok(Some(connection)) => {
                     self.add(connection, now);
@@ -252,7 +253,6 @@ impl<'a> Network<'a> {
                     return;
                 };
                 wire.node = Some(peer.id);
-                (peer.pause, peer.has_complained) = (PAUSES[0], false);
                 peer.line.failure = None;
                 machine.connected(clock.now_ns(), peer.id, id);
             }
@@ -290,7 +290,7 @@ impl<'a> Network<'a> {
             peer.dialled = None;
             peer.failed(now, &why);
             if lasted {
-                peer.next_dial = now;
+                (peer.next_dial, peer.pause) = (now, PAUSES[0]);
             }
             if *end == End::Lost(ErrorKind::ConnectionRefused) {
                 gone = Some((peer.id, EndSign::Refused));
@@ -358,13 +358,21 @@ impl<'a> Network<'a> {
         self.wires.values_mut().for_each(|wire| wire.connection.close(Reason::LEFT));
     }
 
-    /// Closes a connection that the machine knows no longer.
+    /// A session with a node has begun: neither side refuses the other one.
+    pub fn session_begun(&mut self, node: NodeId) {
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.id == node) {
+            (peer.pause, peer.has_complained) = (PAUSES[0], false);
+        }
+    }
+
+    /// Closes a connection that the machine knows no longer: another one is in its place, or the
+    /// session was refused.
     pub fn close(&mut self, id: ConnectionId, machine: &Machine, now: Instant) {
         let Some(mut wire) = self.wires.remove(&id) else { return };
         wire.connection.close(Reason::CLOSED);
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.dialled == Some(id)) {
             peer.dialled = None;
-            peer.next_dial = now + peer.pause;
+            peer.dial_later(now);
         }
         if let Some(node) = wire.node {
             self.probe_later(node, machine, now);
@@ -431,6 +439,10 @@ impl Peer {
                 self.address
             );
         }
+        self.dial_later(now);
+    }
+
+    fn dial_later(&mut self, now: Instant) {
         self.next_dial = now + self.pause;
         self.pause = PAUSES[1].min(self.pause * 2);
     }
@@ -459,3 +471,6 @@ impl Clock {
         self.0 + Duration::from_nanos(ns)
     }
 }
+
+#[cfg(test)]
+mod tests;
