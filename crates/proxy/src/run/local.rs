@@ -23,7 +23,7 @@ mod wakeups;
 use super::copy::Copies;
 use super::ends::{Parcel, failure_of};
 use super::kept::Kept;
-use super::names::Names;
+use super::names::{self, Names};
 use super::network::Clock;
 use super::pulses::Pulses;
 use super::wanted::{Turn, Wanted};
@@ -231,9 +231,19 @@ impl Local {
         }
     }
 
+    /// Lets stand-ins attach the names that are due.
+    fn attach_names(&mut self, now: Instant) {
+        let Self { names, owners, stand_ins, .. } = self;
+        names.step(
+            now,
+            |id| owners.owner(id),
+            |id, name| Some(names::attach(&mut stand_ins.get_mut(&id)?.stand_in, name)),
+        );
+    }
+
     /// A remote endpoint has a name.
     pub fn remote_named(&mut self, id: EndpointId, name: String) {
-        self.names.add(id, name);
+        self.names.add(id, name, Instant::now());
     }
 
     /// A remote endpoint lives: a stand-in takes its place.
@@ -325,7 +335,7 @@ impl Local {
         let entry = self.stand_ins.remove(&id)?;
         self.kept.forget(id);
         self.pulses.forget_stand_in(id);
-        self.names.lost(id);
+        self.names.lost(id, Instant::now());
         Some(entry)
     }
 

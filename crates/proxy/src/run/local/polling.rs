@@ -132,9 +132,7 @@ impl Local {
         for parcel in std::mem::take(&mut self.late) {
             self.deliver(parcel, machine, clock);
         }
-        let mut names = std::mem::take(&mut self.names);
-        names.step(self);
-        self.names = names;
+        self.attach_names(now);
         let stand_ins = &self.stand_ins;
         // Its sender pulsed before it called.
         let must_wait = |id: EndpointId, sender| {
