@@ -400,6 +400,8 @@ impl Machine {
             SessionEvent::Begun { admits } => {
                 let Some(peer) = self.peers.get_mut(&node) else { return };
                 peer.admits = admits;
+                let names: usize = self.names.values().map(BTreeSet::len).sum();
+                peer.session.announce(self.living.len() + names);
                 let incarnation = peer.session.incarnation().unwrap_or_default();
                 self.actions.push_back(Action::NodeUp { node, incarnation });
                 let living: Vec<EndpointId> = self.living.keys().copied().collect();

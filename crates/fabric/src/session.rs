@@ -34,8 +34,9 @@ const LANES: [LaneLimits; 2] = [
     LaneLimits { frames: 64, bytes: 512 * 1024 },
 ];
 
-/// Frames that may wait behind a full window. Calls and their ends have limits of their own; this
-/// is room for the binds and the deaths of many endpoints.
+/// Frames that may wait behind a full window, beside those that announce the endpoints of this node
+/// at the begin of a session. Calls and their ends have limits of their own; this is room for the
+/// binds and the deaths of many endpoints.
 const QUEUED_FRAMES_MAX: usize = 65_536;
 
 /// Sessions that may begin on one connection. Two nodes that find each other need two; each one
@@ -43,8 +44,8 @@ const QUEUED_FRAMES_MAX: usize = 65_536;
 const SESSIONS_OF_CONNECTION: u8 = 8;
 
 impl Settings {
-    /// The most bytes that the machine keeps for one peer: what its limits add up to. Answers in
-    /// pieces that local servers gave come on top.
+    /// The most bytes that the machine keeps for one peer: what its limits add up to. The frames
+    /// that announce the endpoints of this node come on top.
     #[must_use]
     pub const fn memory_max_bytes(&self) -> u64 {
         let limits = &self.limits;
@@ -111,6 +112,8 @@ pub struct Session {
     /// A later connection, which has not greeted yet.
     candidate: Option<Connection>,
     lanes: [LaneState; 2],
+    /// Frames that announce what lived here when the session began.
+    announced: usize,
     heard_ns: u64,
     beat_ns: u64,
     ack_ns: Option<u64>,
@@ -132,6 +135,7 @@ impl Session {
             connection: None,
             candidate: None,
             lanes: lanes(planted),
+            announced: 0,
             heard_ns: 0,
             beat_ns: 0,
             ack_ns: None,
@@ -181,12 +185,18 @@ impl Session {
         if !self.lives() {
             return;
         }
+        let most = QUEUED_FRAMES_MAX + self.announced;
         let lane = self.lane(frame.lane());
         lane.push(Outgoing { frame, body: body.into() });
-        if lane.queued() > QUEUED_FRAMES_MAX {
+        if lane.queued() > most {
             self.end(Failure::LinkDown, own);
             self.drop_connection();
         }
+    }
+
+    /// So many frames announce what lives here, now that the session has begun.
+    pub fn announce(&mut self, frames: usize) {
+        self.announced = frames;
     }
 
     /// Ends of calls that the peer has not acknowledged.

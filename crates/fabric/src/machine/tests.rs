@@ -412,6 +412,18 @@ fn a_peer_that_reads_nothing_is_lost_before_its_queue_grows_for_ever() {
 }
 
 #[test]
+fn a_session_begins_with_the_announcement_of_any_number_of_endpoints() {
+    let mut machine = machine();
+    let endpoint = EndpointId::of(1, 3);
+    for number in 0..70_000 {
+        machine.named(MS, endpoint, &number.to_string());
+    }
+    greet(&mut machine, FIRST, hello(1));
+    assert!(machine.is_reachable(PEER));
+    assert_eq!(sent_frames(&mut machine).len(), 1024, "the window");
+}
+
+#[test]
 fn a_connection_cannot_begin_sessions_without_end() {
     let mut machine = machine();
     machine.connected(2 * MS, PEER, FIRST);
