@@ -141,7 +141,7 @@ impl Machine {
 
     fn abort_copy(&mut self, id: CopyId) {
         if let CopyId::Own(call) = id
-            && let Some(copy) = self.copies.open.remove(&id)
+            && let Some(copy) = self.copies.remove(&id)
         {
             self.push(copy.node, Frame::CopyAbort { call }, Vec::new());
         }
@@ -161,7 +161,7 @@ impl Machine {
             copy.end = Some((code, bytes));
             return;
         }
-        self.copies.open.remove(&id);
+        self.copies.remove(&id);
         self.push(node, Frame::CopyEnd { call, code, bytes }, Vec::new());
     }
 
@@ -291,14 +291,14 @@ impl Machine {
     }
 
     fn report_copy(&mut self, id: CopyId, code: i32, bytes: u64) {
-        if self.copies.open.remove(&id).is_some() {
+        if self.copies.remove(&id).is_some() {
             self.actions.push_back(Action::CopyEnded { copy: id, code, bytes });
         }
     }
 
     pub(super) fn copy_abort_arrived(&mut self, node: NodeId, call: CallId) {
         let id = CopyId::Of(node, call);
-        if self.copies.open.remove(&id).is_some() {
+        if self.copies.remove(&id).is_some() {
             self.actions.push_back(Action::CopyAbandon { copy: id });
         }
     }
@@ -333,7 +333,7 @@ impl Machine {
         for id in of_node {
             if let CopyId::Own(_) = id {
                 self.report_copy(id, code.number(), 0);
-            } else if self.copies.open.remove(&id).is_some() {
+            } else if self.copies.remove(&id).is_some() {
                 self.actions.push_back(Action::CopyAbandon { copy: id });
             }
         }

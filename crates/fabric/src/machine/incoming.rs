@@ -37,11 +37,12 @@ impl Machine {
         self.is_of(node, from)?;
         let limits = self.own.settings.limits;
         let peer = self.peers.get_mut(&node).ok_or(RuleBroken)?;
-        if peer.incoming.contains_key(&call) || !peer.admit(from.vm, &limits) {
-            return Err(RuleBroken);
-        }
         let is_incomplete = pieced > 0;
-        if is_incomplete && !peer.streams.expect((call, StreamKind::Call), pieced) {
+        if peer.incoming.contains_key(&call)
+            || is_incomplete && !peer.streams.expect((call, StreamKind::Call), pieced)
+            // The last one: it counts the call, also for later sessions.
+            || !peer.admit(from.vm, &limits)
+        {
             return Err(RuleBroken);
         }
         self.incoming.last += 1;

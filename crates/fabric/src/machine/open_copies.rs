@@ -56,6 +56,15 @@ impl OpenCopies {
         of_node.map(|copy| copy.pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()).sum()
     }
 
+    /// Takes a copy out that has ended, and the turn of its pieces.
+    pub fn remove(&mut self, id: &CopyId) -> Option<OpenCopy> {
+        let copy = self.open.remove(id)?;
+        if let Some(ready) = self.ready.get_mut(&copy.node) {
+            ready.retain(|other| other != id);
+        }
+        Some(copy)
+    }
+
     pub fn next_piece(&mut self, node: NodeId) -> Option<(CopyId, CallId, Bytes)> {
         let ready = self.ready.get_mut(&node)?;
         while let Some(id) = ready.pop_front() {

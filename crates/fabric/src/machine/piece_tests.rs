@@ -2,7 +2,9 @@
 
 use super::tests::{FIRST, HEAD, MS, PEER, actions, greet, hello, machine};
 use super::*;
-use crate::packet::{CallEnd, CallKind, CopyOrder, MessageHead, SessionPair, StreamKind, encode};
+use crate::packet::{
+    CallEnd, CallKind, CopyOrder, Hello, MessageHead, SessionPair, StreamKind, encode,
+};
 use crate::settings::{LONG_MAX_BYTES, PIECE_MAX_BYTES};
 use crate::{AnswerKind, Content, PIECED_MAX_BYTES};
 use m3ipc_abi::Code;
@@ -272,4 +274,47 @@ fn a_block_is_a_long_payload_that_says_so() {
         };
         assert!(frames(&mut machine).iter().any(is_block));
     }
+}
+
+#[test]
+fn copies_that_were_given_up_leave_no_turn() {
+    let mut machine = up();
+    let requester = EndpointId::of(1, 3);
+    for number in 0..100 {
+        send_frame(&mut machine, 2 * number, copy(number + 1, READ), &[]);
+        let id = CopyId::Of(PEER, CallId(number + 1));
+        machine.copy_give(4 * MS, id, vec![1; 9].into());
+        let abort = Frame::CopyAbort { call: CallId(number + 1) };
+        send_frame(&mut machine, 2 * number + 1, abort, &[]);
+    }
+    assert!(machine.is_reachable(PEER));
+    assert!(machine.copies.ready.values().all(VecDeque::is_empty));
+    // The same for a copy of this node.
+    let copy = machine.copy(4 * MS, requester, Address::new(1, 103), WRITE).expect("reachable");
+    let (call, admitted) = (CallId(1), 9);
+    send_frame(&mut machine, 200, Frame::CopyMore { call, of_receiver: true, admitted }, &[]);
+    machine.copy_give(4 * MS, copy, vec![1; 9].into());
+    machine.copy_abort(4 * MS, copy);
+    assert!(machine.copies.ready.values().all(VecDeque::is_empty));
+}
+
+#[test]
+fn a_call_that_breaks_the_rules_counts_for_no_later_session() {
+    let mut machine = machine();
+    machine.own.settings.limits.calls_of_vm = 1;
+    greet(&mut machine, FIRST, hello(1));
+    let bound = Frame::Bound { vm: 1, endpoint: FROM, moves: 0, after: None };
+    super::tests::send_frame(&mut machine, 0, bound.clone(), &[]);
+    super::tests::send_frame(&mut machine, 1, long_call(1, u32::MAX), &[0; 40]);
+    assert!(!machine.is_reachable(PEER), "too long");
+    let second = ConnectionId(2);
+    greet(&mut machine, second, Hello { session: 2, ..hello(1) });
+    let session = SessionPair { to: 2, from: 2 };
+    for (sequence, frame, body) in [(0, bound, 0), (1, long_call(1, 5), 40)] {
+        let (lane, expected) = (Lane::Message, [0, 0]);
+        let packet = Packet::Data { session, lane, sequence, expected, frame };
+        machine.received(4 * MS, PEER, second, encode(&packet, &[0; 40][..body]));
+    }
+    assert!(machine.is_reachable(PEER), "the first call of this session");
+    assert!(frames(&mut machine).iter().any(|frame| matches!(frame, Frame::Fetch { .. })));
 }
