@@ -74,6 +74,14 @@ impl Default for Settings {
     }
 }
 
+impl Limits {
+    /// Answers in pieces that may wait here for a peer, in bytes: with the default, two of the
+    /// longest. The peer decides when it fetches them.
+    pub(crate) const fn answers_bytes(&self) -> u64 {
+        8 * self.pieced_bytes
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

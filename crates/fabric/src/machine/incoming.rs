@@ -256,7 +256,10 @@ impl Machine {
         }
         self.send_notification_of_receiver(id);
         if self.is_pieced(content.long.len()) {
-            self.answer_in_pieces(id, kind, content);
+            if self.answer_in_pieces(id, kind, content).is_none() {
+                // The peer does not fetch the answers before it.
+                self.end_delivery(id, CallEnd::Delivered(Failure::TooLong), Vec::new());
+            }
             return Ok(());
         }
         let end = CallEnd::Answered(kind, head_of(content));
@@ -272,14 +275,26 @@ impl Machine {
         self.send_notification(node, (receiver, requester.address));
     }
 
-    fn answer_in_pieces(&mut self, id: DeliveryId, kind: AnswerKind, content: &Content) {
-        let Some(delivery) = self.incoming.deliveries.get(&id) else { return };
+    /// `None` if answers wait for the peer that take all the room.
+    fn answer_in_pieces(
+        &mut self,
+        id: DeliveryId,
+        kind: AnswerKind,
+        content: &Content,
+    ) -> Option<()> {
+        let delivery = self.incoming.deliveries.get(&id)?;
         let (node, call) = (delivery.node, delivery.call);
         // The caller has checked the length.
         let bytes = u32::try_from(content.long.len()).unwrap_or(u32::MAX);
+        let waiting = self.peers.get(&node)?.streams.outgoing_bytes(StreamKind::Answer);
+        let most = self.own.settings.limits.answers_bytes();
+        if waiting > 0 && waiting + u64::from(bytes) > most {
+            return None;
+        }
         let end = CallEnd::AnsweredLong(kind, head_of(content), bytes);
         self.end_delivery(id, end, content.payload.to_vec());
         self.begin_stream(node, (call, StreamKind::Answer), content.long.clone());
+        Some(())
     }
 
     /// The receiver has answered a request that it has taken, and the answer is too long.

@@ -277,6 +277,34 @@ fn a_block_is_a_long_payload_that_says_so() {
 }
 
 #[test]
+fn answers_that_a_peer_does_not_fetch_are_bounded() {
+    let mut machine = up();
+    machine.own.settings.limits.pieced_bytes = LONG_MAX_BYTES as u64 / 4;
+    let answer = Content { long: vec![1; LONG_MAX_BYTES + 1], ..Content::new(1) };
+    let mut ends = Vec::new();
+    for number in 0..3 {
+        let (call, kind) = (CallId(number + 1), CallKind::Request);
+        let frame = Frame::Call { call, vm: 1, from: FROM, to: 3, kind, head: HEAD, pieced: 0 };
+        send_frame(&mut machine, number, frame, &[0; 40]);
+        let delivery = actions(&mut machine).into_iter().find_map(|action| match action {
+            Action::Deliver { delivery, .. } => Some(delivery),
+            _ => None,
+        });
+        let delivery = delivery.expect("it is offered");
+        machine.taken(4 * MS, delivery);
+        machine.answer(4 * MS, delivery, AnswerKind::Reply, &answer).expect("it is awaited");
+        ends.extend(frames(&mut machine).into_iter().filter_map(|frame| match frame {
+            Frame::End { end, .. } => Some(end),
+            _ => None,
+        }));
+    }
+    let is_long = |end: &CallEnd| matches!(end, CallEnd::AnsweredLong(..));
+    assert!(is_long(&ends[0]), "{ends:?}");
+    assert_eq!(ends[2], CallEnd::Delivered(Failure::TooLong), "{ends:?}");
+    assert!(machine.is_reachable(PEER));
+}
+
+#[test]
 fn copies_that_were_given_up_leave_no_turn() {
     let mut machine = up();
     let requester = EndpointId::of(1, 3);

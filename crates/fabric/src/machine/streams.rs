@@ -82,10 +82,10 @@ impl Streams {
         outgoing.chain(incoming).sum()
     }
 
-    /// Bytes of calls that have not left.
-    pub fn call_bytes(&self) -> u64 {
-        let calls = self.outgoing.iter().filter(|((_, kind), _)| *kind == StreamKind::Call);
-        calls.map(|(_, it)| it.bytes.len() as u64).sum()
+    /// Bytes of calls, or of answers, that have not left.
+    pub fn outgoing_bytes(&self, of: StreamKind) -> u64 {
+        let streams = self.outgoing.iter().filter(|((_, kind), _)| *kind == of);
+        streams.map(|(_, it)| it.bytes.len() as u64).sum()
     }
 
     /// Whether a stream has bytes that were never sent: its receiver surely cannot complete it.

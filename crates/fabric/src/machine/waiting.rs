@@ -89,7 +89,8 @@ impl Machine {
         let calls = peer.waiting.values().flatten();
         let calls = calls.filter_map(|id| self.outgoing.calls.get(id)?.content.as_ref());
         let pieced = calls.filter(|content| self.is_pieced(content.long.len()));
-        pieced.map(|content| content.long.len() as u64).sum::<u64>() + peer.streams.call_bytes()
+        pieced.map(|content| content.long.len() as u64).sum::<u64>()
+            + peer.streams.outgoing_bytes(StreamKind::Call)
     }
 
     /// Moves a notification or a call that waits into its lane, if the lane transmits it next.
