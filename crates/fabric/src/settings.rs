@@ -80,6 +80,11 @@ impl Limits {
     pub(crate) const fn answers_bytes(&self) -> u64 {
         8 * self.pieced_bytes
     }
+
+    /// Whether there is room for a call of so many bytes in pieces, beside those of others.
+    pub(crate) fn has_room_for_pieces(&self, others: u64, bytes: u64) -> bool {
+        others == 0 || others.saturating_add(bytes) <= self.pieced_bytes
+    }
 }
 
 impl Default for Limits {

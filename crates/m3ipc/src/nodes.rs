@@ -10,9 +10,9 @@
 //! ```
 
 use crate::control::{Control, IfAbsent, RequestLimit};
-pub use crate::endpoint::COPIED_MAX_BYTES;
 use crate::endpoint::Pulse;
 use crate::endpoint::{self, Beside, Copied, Endpoint, Found, HeldMessages, StandInLook};
+pub use crate::endpoint::{COPIED_MAX_BYTES, MessageRoom};
 use crate::error::{Fail, NameError, NodeError, NotifyError};
 use m3ipc_abi::{Address, Code, Message};
 pub use m3ipc_wire::{BackedSlot, ForeignRange, NodesEvent, OtherNode, OtherSlots, SlotPlace};
@@ -280,7 +280,7 @@ impl StandIn {
     /// # Errors
     /// The stand-in is bound no longer.
     pub fn poll(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        self.look(StandInLook { only_marked: false, admits: &mut |_user| true })
+        self.look(StandInLook { only_marked: false, room: &mut |_user| true })
     }
 
     /// As [`poll`](Self::poll), and leaves messages where they are: the proxy has no room for them.
@@ -288,7 +288,7 @@ impl StandIn {
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn poll_without_messages(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        self.look(StandInLook { only_marked: false, admits: &mut |_user| false })
+        self.look(StandInLook { only_marked: false, room: &mut |_user| false })
     }
 
     /// As [`poll`](Self::poll) of a silent stand-in, for the links alone that their peers have
@@ -297,20 +297,20 @@ impl StandIn {
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn poll_marked(&mut self) -> Result<Vec<StandInEvent>, NodeError> {
-        self.look(StandInLook { only_marked: true, admits: &mut |_user| true })
+        self.look(StandInLook { only_marked: true, room: &mut |_user| true })
     }
 
     /// As [`poll`](Self::poll), or with `only_marked` as [`poll_marked`](Self::poll_marked). A
-    /// message of a user that is not admitted stays where it is.
+    /// message without room stays where it is.
     ///
     /// # Errors
     /// As [`poll`](Self::poll).
     pub fn poll_admitted(
         &mut self,
         only_marked: bool,
-        admits: &mut dyn FnMut(u32) -> bool,
+        room: &mut dyn MessageRoom,
     ) -> Result<Vec<StandInEvent>, NodeError> {
-        self.look(StandInLook { only_marked, admits })
+        self.look(StandInLook { only_marked, room })
     }
 
     fn look(&mut self, look: StandInLook<'_>) -> Result<Vec<StandInEvent>, NodeError> {

@@ -82,7 +82,7 @@ impl Machine {
         {
             return Err(CallRefusal::Share(node));
         }
-        if !self.has_room(node, call.from.vm, call.content.long.len()) {
+        if !self.has_room(node, call.from.vm, call.content.long.len(), 0) {
             return Err(CallRefusal::Full(node));
         }
         Ok(node)

@@ -21,6 +21,21 @@ pub(super) struct PeerEnd {
     pub sign: Option<EndSign>,
 }
 
+/// The VMs of which something was refused for lack of room.
+#[derive(Debug, Default)]
+pub(super) struct WantsRoom {
+    /// A call or a notification.
+    pub any: BTreeSet<VmId>,
+    /// A call in pieces for whose bytes there was no room: the least bytes of one.
+    pub pieced: BTreeMap<VmId, u64>,
+}
+
+impl WantsRoom {
+    pub fn is_empty(&self) -> bool {
+        self.any.is_empty() && self.pieced.is_empty()
+    }
+}
+
 /// A peer.
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -41,8 +56,8 @@ pub(super) struct Peer {
     pub incoming: BTreeMap<CallId, DeliveryId>,
     /// Their number, by VM.
     incoming_of_vm: BTreeMap<VmId, u32>,
-    /// The VMs of which a call or a notification was refused for lack of room.
-    pub wants_room: BTreeSet<VmId>,
+    /// The VMs that wait for room.
+    pub wants_room: WantsRoom,
     /// The open calls of local users.
     pub shares: Shares,
     /// The living endpoints of the peer, as far as it has announced them: one for each slot.
@@ -67,7 +82,7 @@ impl Peer {
             notified_last: false,
             incoming: BTreeMap::new(),
             incoming_of_vm: BTreeMap::new(),
-            wants_room: BTreeSet::new(),
+            wants_room: WantsRoom::default(),
             shares: Shares::default(),
             announced: BTreeMap::new(),
             end: PeerEnd::default(),

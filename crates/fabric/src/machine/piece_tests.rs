@@ -276,6 +276,44 @@ fn a_block_is_a_long_payload_that_says_so() {
     }
 }
 
+/// A message of the local endpoint with so many bytes.
+fn long_message(bytes: usize) -> Call {
+    let content = Content { long: vec![1; bytes], ..Content::new(1) };
+    let (from, to) = (EndpointId::of(1, 3), Address::new(1, 103));
+    Call { from, to, kind: CallKind::Send, user: None, content, limit_ns: None }
+}
+
+#[test]
+fn long_messages_that_wait_for_room_hold_up_nothing_else() {
+    let mut machine = up();
+    let to = |slot| Address::new(1, slot);
+    let limits = &mut machine.own.settings.limits;
+    (limits.pieced_bytes, limits.notifications) = (2 * LONG_MAX_BYTES as u64, 2);
+    let room = Action::Room { node: PEER, vm: 1 };
+    machine.call(4 * MS, long_message(2 * LONG_MAX_BYTES)).expect("the only one");
+    let refused = machine.call(4 * MS, long_message(LONG_MAX_BYTES + 1));
+    assert_eq!(refused, Err(CallRefusal::Full(PEER)));
+    assert!(!machine.admits_bytes(1, to(103), LONG_MAX_BYTES + 1, 0));
+    assert!(machine.admits_bytes(1, to(103), LONG_MAX_BYTES, 0));
+    machine.call(4 * MS, long_message(LONG_MAX_BYTES)).expect("a short one");
+    let mut notify = |slot| machine.notify(4 * MS, EndpointId::of(1, 3), to(slot), 1);
+    assert_eq!([101, 102].map(&mut notify), [Ok(()); 2]);
+    assert_eq!(notify(103), Err(CallRefusal::Full(PEER)));
+    // The peer fetches nothing, and notifications have room again.
+    frames(&mut machine);
+    assert!(actions(&mut machine).contains(&room));
+    assert!(!machine.admits_bytes(1, to(103), LONG_MAX_BYTES + 1, 0));
+    frames(&mut machine);
+    assert_eq!(actions(&mut machine), [], "none for these bytes");
+    let fetch = Frame::Fetch { call: CallId(1), stream: StreamKind::Call };
+    send_frame(&mut machine, 0, fetch, &[]);
+    frames(&mut machine);
+    assert!(actions(&mut machine).contains(&room), "they have left");
+    assert!(machine.admits_bytes(1, to(103), LONG_MAX_BYTES + 1, 0));
+    let beside = LONG_MAX_BYTES as u64;
+    assert!(!machine.admits_bytes(1, to(103), LONG_MAX_BYTES + 1, beside));
+}
+
 #[test]
 fn answers_that_a_peer_does_not_fetch_are_bounded() {
     let mut machine = up();

@@ -1,6 +1,6 @@
 //! Notifications and calls that wait for their peer, and their way into the lane.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use m3ipc_abi::Address;
 
@@ -9,7 +9,7 @@ use super::action::{Action, CallRefusal};
 use super::delivery::Pair;
 use crate::faults::Fault;
 use crate::ids::{EndpointId, NodeId, VmId};
-use crate::packet::{Frame, Lane, StreamKind, body_of, head_of};
+use crate::packet::{Frame, Lane, PIECED_MAX_BYTES, StreamKind, body_of, head_of};
 
 impl Machine {
     /// Notifies a remote endpoint. The notification of a pair that waits already takes up the
@@ -33,7 +33,7 @@ impl Machine {
         let Some(peer) = self.peers.get_mut(&node) else { return Err(CallRefusal::NoEndpoint) };
         let pair = (from, to);
         if peer.notifications.len() >= most && !peer.notifications.contains_key(&pair) {
-            peer.wants_room.insert(from.vm);
+            peer.wants_room.any.insert(from.vm);
             return Err(CallRefusal::Full(node));
         }
         let bits = peer.notifications.entry(pair).or_default();
@@ -65,20 +65,41 @@ impl Machine {
         }
     }
 
-    /// Whether a further call may wait for the peer.
-    pub(super) fn has_room(&mut self, node: NodeId, vm: VmId, bytes: usize) -> bool {
+    /// Whether there is room for a call with so many bytes, beside so many bytes of calls that
+    /// begin before it. If not, [`Action::Room`] follows.
+    pub fn admits_bytes(&mut self, vm: VmId, to: Address, bytes: usize, beside: u64) -> bool {
+        // Any other failure is for the call to find.
+        let is_too_long = bytes > PIECED_MAX_BYTES;
+        match self.reachable(EndpointId::new(vm, to)) {
+            Ok(node) if !is_too_long => self.has_room(node, vm, bytes, beside),
+            _ => true,
+        }
+    }
+
+    /// Whether a further call may wait for the peer, beside so many bytes of others.
+    pub(super) fn has_room(
+        &mut self,
+        node: NodeId,
+        vm: VmId,
+        bytes: usize,
+        beside_bytes: u64,
+    ) -> bool {
+        let is_pieced = self.is_pieced(bytes);
+        let pieced_bytes = if is_pieced { self.pieced_bytes_for(node) } else { 0 };
         let limits = &self.own.settings.limits;
-        let too_much = self.is_pieced(bytes) && {
-            let pieced_bytes = self.pieced_bytes_for(node);
-            pieced_bytes > 0 && pieced_bytes.saturating_add(bytes as u64) > limits.pieced_bytes
-        };
         let Some(peer) = self.peers.get_mut(&node) else { return false };
         let of_vm = peer.waiting.get(&vm).map_or(0, VecDeque::len);
-        let fits =
-            peer.waiting_calls() < limits.waiting as usize && of_vm < limits.waiting_of_vm as usize;
-        let fits = fits && !too_much;
+        if peer.waiting_calls() >= limits.waiting as usize || of_vm >= limits.waiting_of_vm as usize
+        {
+            peer.wants_room.any.insert(vm);
+            return false;
+        }
+        let bytes = bytes as u64;
+        let others = pieced_bytes.saturating_add(beside_bytes);
+        let fits = !is_pieced || limits.has_room_for_pieces(others, bytes);
         if !fits {
-            peer.wants_room.insert(vm);
+            let least = peer.wants_room.pieced.entry(vm).or_insert(bytes);
+            *least = bytes.min(*least);
         }
         fits
     }
@@ -162,7 +183,8 @@ impl Machine {
     /// Tells the driver once that calls of a VM are accepted again.
     ///
     /// The queue of the VM itself has to be half empty. Of the queue of all VMs one place is
-    /// enough: other VMs may fill it for good.
+    /// enough: other VMs may fill it for good. Calls in pieces wait for room for their bytes, and
+    /// nothing else waits with them.
     pub(super) fn announce_room(&mut self, node: NodeId) {
         let limits = &self.own.settings.limits;
         if self.peers.get(&node).is_none_or(|peer| peer.wants_room.is_empty()) {
@@ -171,18 +193,19 @@ impl Machine {
         let pieced_bytes = self.pieced_bytes_for(node);
         let Some(peer) = self.peers.get_mut(&node) else { return };
         let has_any = peer.waiting_calls() < limits.waiting as usize
-            && pieced_bytes <= limits.pieced_bytes / 2
             && peer.notifications.len() < limits.notifications as usize / 2 + 1;
-        if !has_any {
-            return;
-        }
         let of_vm = |vm: &VmId| peer.waiting.get(vm).map_or(0, VecDeque::len);
-        let has_room = |vm: &&VmId| of_vm(vm) < limits.waiting_of_vm as usize / 2 + 1;
-        let roomy: Vec<VmId> = peer.wants_room.iter().filter(has_room).copied().collect();
-        for vm in roomy {
-            peer.wants_room.remove(&vm);
-            self.actions.push_back(Action::Room { node, vm });
+        let has_room = |vm: &VmId| has_any && of_vm(vm) < limits.waiting_of_vm as usize / 2 + 1;
+        let any = peer.wants_room.any.iter().copied().filter(has_room);
+        let fits = |(_, least): &(&VmId, &u64)| limits.has_room_for_pieces(pieced_bytes, **least);
+        let pieced = peer.wants_room.pieced.iter().filter(fits).map(|(vm, _)| *vm);
+        let roomy: BTreeSet<VmId> = any.chain(pieced).collect();
+        for vm in &roomy {
+            // What has no room still says so again.
+            peer.wants_room.any.remove(vm);
+            peer.wants_room.pieced.remove(vm);
         }
+        self.actions.extend(roomy.into_iter().map(|vm| Action::Room { node, vm }));
     }
 }
 

@@ -121,6 +121,7 @@ pub(crate) use queries::attach_request;
 pub(crate) use questions::{NameWait, Question};
 pub use received::{Pulse, Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
+pub use stand_in::MessageRoom;
 pub(crate) use stand_in::{Found, HeldMessages, StandInLook};
 pub use stand_in_payload::COPIED_MAX_BYTES;
 pub(crate) use stand_in_payload::Copied;

@@ -17,7 +17,7 @@ use super::stand_in_payload::Copied;
 use super::withdrawal::Withdrawal;
 use crate::error::{Fail, SendError, SendRecError};
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, MESSAGE_BYTES, Message};
 use m3ipc_area::ClaimedBlockName;
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{
@@ -39,12 +39,33 @@ pub(crate) enum Found {
     GivenUp(Address),
 }
 
+/// Which new messages a look holds. The others stay in their slots.
+pub trait MessageRoom {
+    /// Whether there is room for a message of this user.
+    fn admits_user(&mut self, user: u32) -> bool;
+
+    /// Whether there is room for the content of a block, beside so many bytes of this look. Asked
+    /// before [`admits_user`](Self::admits_user).
+    fn admits_bytes(&mut self, bytes: u64, beside: u64) -> bool;
+}
+
+/// Room for messages of some users, whatever they bring.
+impl<F: FnMut(u32) -> bool> MessageRoom for F {
+    fn admits_user(&mut self, user: u32) -> bool {
+        self(user)
+    }
+
+    fn admits_bytes(&mut self, _bytes: u64, _beside: u64) -> bool {
+        true
+    }
+}
+
 /// What a look of a stand-in is for.
 pub(crate) struct StandInLook<'a> {
     /// Whether only those links are looked at that their peers have marked.
     pub(crate) only_marked: bool,
-    /// Whether a new message of this user is held; else it stays in its slot.
-    pub(crate) admits: &'a mut dyn FnMut(u32) -> bool,
+    /// The room for new messages.
+    pub(crate) room: &'a mut dyn MessageRoom,
 }
 
 /// A message that a stand-in has and has not ended.
@@ -215,14 +236,23 @@ impl Endpoint {
         }
         let user = peer.identity().uid;
         let arrival = peer.poll().filter(|arrival| !self.is_answer(index, arrival));
+        let link = self.peers.get(index).link();
+        let has_block = arrival.is_some() && link.has_incoming_block();
+        let brought = has_block.then(|| link.incoming_block_name());
+        let arrival = arrival.filter(|_| {
+            // What is no name is refused when it is held.
+            let bytes = brought.and_then(|it| Some(ClaimedBlockName::decode(&it)?.bytes()));
+            bytes.is_none_or(|bytes| look.room.admits_bytes(bytes, held.copied_bytes as u64))
+        });
         let peer = self.peers.get_mut(index);
         let has_pulse = peer.has_uncopied_pulse();
         // What its sender published after these pulses waits with them.
         let must_wait = has_pulse && *peer.pulse_batches_mut() >= PULSE_BATCHES;
-        if arrival.is_none() && !has_pulse || must_wait || !(look.admits)(user) {
+        if arrival.is_none() && !has_pulse || must_wait || !look.room.admits_user(user) {
             return;
         }
-        let message = arrival.and_then(|arrival| self.hold_next(index, arrival, held, found));
+        let message =
+            arrival.and_then(|arrival| self.hold_next(index, (arrival, brought), held, found));
         // Its sender may have notified meanwhile, before it sent: the order of the pair.
         found.extend(self.notified_by(from).map(|bits| Found::Notified { from, bits }));
         found.extend(self.copy_pulses(index, from));
@@ -233,13 +263,12 @@ impl Endpoint {
     fn hold_next(
         &mut self,
         index: u32,
-        arrival: Arrival,
+        (arrival, brought): (Arrival, Option<[u8; BLOCK_NAME_BYTES]>),
         held: &mut HeldMessages,
         found: &mut Vec<Found>,
     ) -> Option<Found> {
-        let peer = self.peers.get(index);
-        let from = peer.address();
-        if peer.link().has_incoming_block() && held.copied_bytes >= LOOK_COPIES_BYTES {
+        let from = self.peers.get(index).address();
+        if brought.is_some() && held.copied_bytes >= LOOK_COPIES_BYTES {
             held.has_left_any = true;
             return None;
         }
@@ -247,7 +276,7 @@ impl Endpoint {
         if held.by_sender.remove(&from.0).is_some_and(|held| !held.is_given_up) {
             found.push(Found::GivenUp(from));
         }
-        self.hold(index, from, arrival, held)
+        self.hold((index, from), arrival, brought, held)
     }
 
     /// What local endpoints left that have ended.
@@ -347,20 +376,20 @@ impl Endpoint {
 
     fn hold(
         &mut self,
-        index: u32,
-        from: Address,
+        (index, from): (u32, Address),
         arrival: Arrival,
+        brought: Option<[u8; BLOCK_NAME_BYTES]>,
         held: &mut HeldMessages,
     ) -> Option<Found> {
         self.trace.stamp(Moment::Found);
-        let has_block = self.peers.get(index).link().has_incoming_block();
-        let (taken, copied) = if has_block {
-            self.hold_with_block(index, from, arrival)?
+        let (taken, copied) = if let Some(brought) = brought {
+            self.hold_with_block((index, from), arrival, &brought)?
         } else {
             let taken = self.conversation(index).on_link(|link| link.hold(arrival)).ok();
             let (taken, bytes) = taken.flatten()?;
             (taken, Copied { bytes, ..Copied::default() })
         };
+        let has_block = brought.is_some();
         let (state, is_taken, is_given_up, given) = (arrival.state, false, false, copied.given);
         let has_payload = has_block && !copied.is_block;
         if has_block {

@@ -19,7 +19,7 @@ use super::request_end::RequestEnd;
 use crate::area::Block;
 use crate::error::Fail;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
 use m3ipc_area::ClaimedBlockName;
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Arrival, SlotRefusal, TakenMessage};
@@ -43,12 +43,11 @@ impl Endpoint {
     #[cold]
     pub(super) fn hold_with_block(
         &mut self,
-        index: u32,
-        from: Address,
+        (index, from): (u32, Address),
         arrival: Arrival,
+        brought: &[u8; BLOCK_NAME_BYTES],
     ) -> Option<(TakenMessage, Copied)> {
-        let brought = self.peers.get(index).link().incoming_block_name();
-        let Some(name) = ClaimedBlockName::decode(&brought) else {
+        let Some(name) = ClaimedBlockName::decode(brought) else {
             self.conversation(index).refuse(arrival, SlotRefusal::Retry);
             self.ring_again();
             return None;

@@ -1,7 +1,7 @@
 //! Held messages with a large payload for which the machine has no room.
 //!
-//! Such a message cannot go back into its slot: its block was accepted. So it waits here. Its
-//! stand-in takes no other message meanwhile.
+//! Such a message cannot go back into its slot: its block was accepted. So it waits here. There are
+//! few of them: a look holds none for which there is no room when it finds it.
 
 use m3ipc::Address;
 use m3ipc_fabric::{Call, CallId, CallRefusal, EndpointId, Machine};

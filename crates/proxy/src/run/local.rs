@@ -395,13 +395,15 @@ impl Local {
                     may_call = machine.may_call(clock.now_ns(), &call);
                 }
                 if matches!(may_call, Err(CallRefusal::Full(_) | CallRefusal::Share(_)))
-                    && !is_block
                     && call.content.long.len() > m3ipc::LONG_MAX_BYTES
                     && let Some(entry) = self.stand_ins.get_mut(&id)
                 {
-                    // The share of one user holds up no other one.
-                    entry.blocked |= matches!(may_call, Err(CallRefusal::Full(_)));
-                    self.kept.add(id, from, call);
+                    // The look has found room, and a message beside it has taken that. Later looks
+                    // leave long messages where they are, and the others go on.
+                    match is_block {
+                        true => entry.stand_in.let_go(from),
+                        false => self.kept.add(id, from, call),
+                    }
                     return Ok(());
                 }
                 let called = may_call.map(|node| machine.begin_call(node, call));

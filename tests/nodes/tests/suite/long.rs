@@ -143,3 +143,52 @@ fn a_proxy_keeps_no_bytes_of_a_request_that_was_taken() {
     let end = sending.join().expect("no panic").map_err(|error| error.code());
     assert_eq!(end.map(|_| ()), Err(Code::SrcDied));
 }
+
+/// Two long messages whose receivers take nothing fill what may be under way.
+#[test]
+fn a_long_message_without_room_holds_up_no_short_one() {
+    watchdog(240);
+    let cluster = Cluster::new("long-room");
+    let mut servers = [SERVER, SERVER + 1].map(|slot| cluster.beta.bind(slot));
+    servers.iter_mut().for_each(|server| server.set_receive_limit(128 << 20));
+    let _echo = cluster.beta.program("echo", SERVER + 2);
+    let echo = Address(SERVER + 2);
+    let mut client = cluster.alpha.bind(CLIENT);
+    for slot in [SERVER, SERVER + 1, SERVER + 2] {
+        cluster.alpha.await_endpoint(Address(slot));
+    }
+    let send = |slot: i32, to: Address, bytes: usize| {
+        let mut sender = cluster.alpha.bind(slot);
+        std::thread::spawn(move || {
+            sender.send_bytes(to, 7, &vec![1; bytes], None).map_err(|error| error.code())
+        })
+    };
+    let before_kb = [&cluster.alpha, &cluster.beta].map(|node| anonymous_kb(&node.proxy));
+    let bytes = 65 << 20;
+    let holds = |kb: u64, before_kb: u64| kb > before_kb + (64 << 10);
+    let first = send(2, SERVER_ADDRESS, bytes);
+    until("the first one waits at its receiver", || {
+        holds(anonymous_kb(&cluster.beta.proxy), before_kb[1])
+            && !holds(anonymous_kb(&cluster.alpha.proxy), before_kb[0])
+    });
+    let second = send(3, Address(SERVER + 1), bytes);
+    until("the second one waits to be fetched", || {
+        holds(anonymous_kb(&cluster.alpha.proxy), before_kb[0])
+    });
+    let third = send(4, echo, 100_000);
+    cluster.alpha.await_call(4, "send");
+    for _ in 0..20 {
+        client.sendrec(echo, &Message::new(7)).expect("the server answers");
+        let medium =
+            client.sendrec_long(echo, &Message::new(7), &[1; 60_000], &mut [0; 60_000], None);
+        medium.expect("the server answers");
+    }
+    assert!(!third.is_finished(), "there is no room for it");
+    for server in &mut servers {
+        let (_, received) = server.receive_bytes(Source::Any, None).expect("it comes");
+        assert_eq!(received.len(), bytes);
+    }
+    for sending in [first, second, third] {
+        assert_eq!(sending.join().expect("no panic"), Ok(()));
+    }
+}

@@ -18,10 +18,31 @@ use super::super::network::Clock;
 use super::attention::Pass;
 use super::{Delivery, EVENTS_OF_STEP, EVENTS_QUEUED, Entry, Local};
 use m3ipc::NodeError;
-use m3ipc::nodes::{Posted, PostedEnd, StandInEvent};
+use m3ipc::nodes::{MessageRoom, Posted, PostedEnd, StandInEvent};
 use m3ipc_fabric::{EndpointId, Machine};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
+
+/// The room of the machine for the messages of one look.
+struct Room<'a> {
+    machine: &'a mut Machine,
+    id: EndpointId,
+    /// The users of its messages. A sender may give a message up that an earlier call holds.
+    users: Vec<u32>,
+}
+
+impl MessageRoom for Room<'_> {
+    fn admits_user(&mut self, user: u32) -> bool {
+        let admits = self.machine.admits(self.id.vm, self.id.address, user, &self.users);
+        self.users.extend(admits.then_some(user));
+        admits
+    }
+
+    fn admits_bytes(&mut self, bytes: u64, beside: u64) -> bool {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.machine.admits_bytes(self.id.vm, self.id.address, bytes, beside)
+    }
+}
 
 impl Entry {
     /// Makes the stand-in silent if that is allowed.
@@ -201,16 +222,10 @@ impl Local {
             let Some(entry) = self.stand_ins.get_mut(&id) else { return Ok(found_any) };
             (entry.attention.has_rung, entry.attention.is_silent) = (false, is_silent);
             entry.stand_in.set_silent(is_silent);
-            // A sender may give a message up that an earlier call holds.
-            let mut users = Vec::new();
-            let mut admits = |user| {
-                let admits = machine.admits(id.vm, id.address, user, &users);
-                users.extend(admits.then_some(user));
-                admits
-            };
+            let mut room = Room { machine, id, users: Vec::new() };
             let found = match entry.blocked {
                 true => entry.stand_in.poll_without_messages(),
-                false => entry.stand_in.poll_admitted(only_marked, &mut admits),
+                false => entry.stand_in.poll_admitted(only_marked, &mut room),
             };
             // A poll that finds nothing may have read the event that ends the stand-in.
             let stays = |found: &Vec<_>| !found.is_empty() || !entry.stand_in.has_left();
