@@ -25,7 +25,7 @@ use crate::claim::{Claim, ClaimState, Span};
 use crate::extent_map::ExtentMap;
 use crate::name::BlockName;
 use crate::orphan_scan::{LedgerSet, is_in_use};
-use crate::other_members::OtherMembers;
+use crate::other_members::{OtherMember, OtherMembers};
 use crate::own_blocks::OwnBlocks;
 use crate::ownership_trace::{BlockStatus, trace_owner};
 use crate::words::{CLAIM, LedgerWords, OwnLedgerWords, SPAN, UNIT_BYTES, word_index};
@@ -122,10 +122,10 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
         self.others.mark_gone(index);
     }
 
-    /// The living member of this address.
+    /// The living member of this address. The report of the end of an earlier one may still come.
     #[must_use]
     pub fn find(&self, address: Address) -> Option<u16> {
-        self.others.living().find(|other| other.address == address).map(|other| other.index)
+        self.others.latest(address).map(|other| other.index)
     }
 
     /// The address of another member, living or gone.
@@ -137,7 +137,7 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
     /// Whether a living member of this address has joined, and not only may.
     #[must_use]
     pub fn has_joined(&self, address: Address) -> bool {
-        self.others.living().any(|other| other.address == address && other.has_ledger())
+        self.others.latest(address).is_some_and(OtherMember::has_ledger)
     }
 
     /// All other living members.

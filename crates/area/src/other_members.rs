@@ -73,6 +73,11 @@ impl<P: LedgerWords> OtherMembers<P> {
         self.0.iter().filter(|member| member.lives)
     }
 
+    /// The living member of this address that came last: indexes rise.
+    pub(crate) fn latest(&self, address: Address) -> Option<&OtherMember<P>> {
+        self.living().filter(|member| member.address == address).max_by_key(|member| member.index)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.len()
     }

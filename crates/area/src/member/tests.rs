@@ -140,6 +140,19 @@ fn a_member_gives_only_its_own_block_and_only_once() {
 }
 
 #[test]
+fn the_latest_member_of_an_address_counts() {
+    let (mut members, ledgers) = members(2);
+    let again = Address(1);
+    members[0].expect_member(2, again);
+    assert_eq!(members[0].find(again), Some(2));
+    assert!(!members[0].has_joined(again));
+    members[0].learn_member(2, again, ledgers[1].clone());
+    assert!(members[0].has_joined(again));
+    members[0].member_left(2);
+    assert_eq!(members[0].find(again), Some(1));
+}
+
+#[test]
 fn a_name_with_a_false_span_or_length_is_refused() {
     let (mut members, ledgers) = members(2);
     let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();
