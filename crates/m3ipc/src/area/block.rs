@@ -381,18 +381,19 @@ impl<T: Plain> Block<T> {
         }
     }
 
-    /// Lets one more member read the block.
-    pub(crate) fn share(&mut self, reader: u16) -> Result<BlockName, Fail> {
+    /// Lets one more member read the block. Also tells whether the member did not read it before.
+    pub(crate) fn share(&mut self, reader: u16) -> Result<(BlockName, bool), Fail> {
         let Some(Entry::Held(held)) = &self.entry else { return Err(read_only()) };
         if self.readers.is_empty() {
             // A shared block is read-only for its owner too. The old lease ends before the new one.
             self.range = None;
             self.range = self.area.region.lease(held.offset(), held.capacity(), false);
         }
-        if !self.readers.contains(&reader) {
+        let is_new = !self.readers.contains(&reader);
+        if is_new {
             self.readers.push(reader);
         }
-        Ok(self.area.member().share(held))
+        Ok((self.area.member().share(held), is_new))
     }
 
     pub(crate) fn unshare_with(&mut self, reader: u16) {

@@ -249,9 +249,10 @@ impl Endpoint {
         let limit = limit.into().deadline();
         let reader = self.member_index(&area, to, DaemonLimit::of(limit));
         let shared = reader.and_then(|reader| {
-            let name = block.share(reader)?.encode();
+            let (name, is_new) = block.share(reader)?;
+            let name = name.encode();
             let sent = self.send_message(to, Outgoing::with_block(message, &name), limit);
-            if sent.is_err() {
+            if sent.is_err() && is_new {
                 block.unshare_with(reader);
             }
             sent

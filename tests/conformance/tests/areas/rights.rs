@@ -30,6 +30,34 @@ fn a_shared_block_is_read_by_all_and_comes_back() {
 }
 
 #[test]
+fn a_second_share_that_fails_leaves_the_first_one() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("twice");
+    let vm = fixture.vm("twice");
+    let mut me = vm.bind(1).unwrap();
+    let mut reader = vm.bind_additional(Some(2)).unwrap();
+    let other = vm.bind_additional(Some(3)).unwrap();
+    let (to, message) = (reader.address(), Message::new(1));
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let mut block = me.allocate(&area, 1000, BlockLifetime::Short).unwrap();
+    let read = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            reader.receive(Source::Any).unwrap();
+            reader.take_block().unwrap().unwrap()
+        });
+        me.share_block(to, &message, &mut block, Timeout::Never).unwrap();
+        reading.join().unwrap()
+    });
+    let busy = me.share_block(to, &message, &mut block, Timeout::NoWait).unwrap_err();
+    assert_eq!((busy.code(), block.readers_left()), (Code::Again, 1));
+    let unsent = me.send_block(other.address(), &message, block, Timeout::NoWait).unwrap_err();
+    assert_eq!(unsent.error.code(), Code::Busy);
+    let mut block = unsent.block.unwrap();
+    drop(read);
+    assert!(me.reclaim_block(&mut block));
+}
+
+#[test]
 fn the_giver_can_lose_the_memory_and_get_it_back() {
     let _turn = area_turn();
     let fixture = NodeFixture::new("taken");
