@@ -4,6 +4,7 @@ mod connect;
 mod decision;
 mod fail;
 mod frame;
+mod later;
 mod limit;
 mod on_signal;
 mod open_requests;
@@ -279,34 +280,6 @@ impl Control {
                     return Err(Code::Intr.into());
                 }
                 Err(_signal) => {}
-            }
-        }
-    }
-
-    /// Sends a request whose reply a later call takes with [`poll`](Self::poll).
-    pub(crate) fn begin(&mut self, request: &Request) -> Result<OpenRequest, Fail> {
-        self.send(request)?;
-        Ok(self.open.begin())
-    }
-
-    /// The state of an open request. Never waits.
-    pub(crate) fn poll(&mut self, request: &OpenRequest) -> RequestState {
-        while let Ok(true) = self.read_one_event() {}
-        self.open.poll(request)
-    }
-
-    /// Waits until the open request has its reply, or until this time.
-    pub(crate) fn wait_until(&mut self, request: &OpenRequest, deadline_ns: u64) {
-        loop {
-            while let Ok(true) = self.read_one_event() {}
-            let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
-            // A signal ends the wait too.
-            if !self.open.is_open(request)
-                || left_ns == 0
-                || m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) != Ok(true)
-                || self.is_closed()
-            {
-                return;
             }
         }
     }

@@ -54,21 +54,23 @@ mod shortage {
     }
 }
 
-/// A shortage of memory for the next frame of this thread.
+/// A shortage of memory for the next frames of this thread.
 #[cfg(test)]
 pub(super) mod shortage {
     use std::cell::Cell;
 
     thread_local! {
-        static NEXT: Cell<bool> = const { Cell::new(false) };
+        static FRAMES: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// The next frame of this thread finds no memory.
-    pub(in super::super) fn begin() {
-        NEXT.set(true);
+    /// So many next frames of this thread find no memory.
+    pub(in super::super) fn begin(frames: u32) {
+        FRAMES.set(frames);
     }
 
     pub(super) fn takes_room() -> bool {
-        NEXT.replace(false)
+        let frames = FRAMES.get();
+        FRAMES.set(frames.saturating_sub(1));
+        frames > 0
     }
 }

@@ -108,12 +108,24 @@ fn a_frame_without_memory_shifts_no_later_reply() {
         send(FromDaemon::Event(DaemonEvent::Died(7)));
         send(FromDaemon::Reply(Reply::Number(1)));
         send(FromDaemon::Reply(Reply::Number(2)));
-        frame::shortage::begin();
+        frame::shortage::begin(1);
         assert_eq!(ask(&mut control).expect_err("no memory").code, Code::NoMem, "{name}");
         assert_eq!(ask(&mut control).expect("an answer").0, Reply::Number(2), "{name}");
         let event = control.next_event().expect("it is open").expect("an event").0;
         assert_eq!(event, DaemonEvent::Died(7), "{name}");
     }
+}
+
+#[test]
+fn a_wait_for_a_reply_ends_where_its_frame_finds_no_memory() {
+    let (mut control, daemon) = pair("shortage");
+    let open = control.begin(&Request::NodeInfo).expect("room");
+    let reply = m3ipc_wire::encode(&FromDaemon::Reply(Reply::Number(1)));
+    m3ipc_sys::send_packet(&daemon, &reply, &[], false).expect("room");
+    frame::shortage::begin(u32::MAX);
+    control.wait_until(&open, u64::MAX);
+    frame::shortage::begin(0);
+    assert!(matches!(control.poll(&open), RequestState::Ended(Ok(Reply::Number(1)))));
 }
 
 #[test]
