@@ -41,4 +41,15 @@ impl Control {
             }
         }
     }
+
+    /// Notes that the request for the events of an area has ended without its reply, if it has: the
+    /// reply and the events are still to come.
+    pub(crate) fn note_open_recall(&mut self) {
+        self.open.note_recall();
+    }
+
+    /// Whether events of an area that were asked for are still to come.
+    pub(crate) fn has_open_recall(&self) -> bool {
+        self.open.has_recall()
+    }
 }

@@ -32,6 +32,8 @@ enum Awaited {
     GivenUp,
     /// As `GivenUp`: a request for an extent of this area.
     Extent(u32),
+    /// As `GivenUp`: a request for the events of an area.
+    Recall,
 }
 
 /// The open requests of one connection.
@@ -55,6 +57,18 @@ impl OpenRequests {
         if let Some(latest @ Awaited::GivenUp) = self.order.back_mut() {
             *latest = Awaited::Extent(area);
         }
+    }
+
+    /// Notes that the latest request, if it was given up, is one for the events of an area.
+    pub(super) fn note_recall(&mut self) {
+        if let Some(latest @ Awaited::GivenUp) = self.order.back_mut() {
+            *latest = Awaited::Recall;
+        }
+    }
+
+    /// Whether the reply to a request for the events of an area has not come.
+    pub(super) fn has_recall(&self) -> bool {
+        self.order.contains(&Awaited::Recall)
     }
 
     /// Counts a request whose reply a later call takes.

@@ -41,6 +41,10 @@ impl Endpoint {
     fn return_extents(&mut self, id: u32) {
         self.sweep_areas();
         self.sweep_areas();
+        if self.session.control().has_open_recall() {
+            // The list to come names these extents, also if the daemon frees them behind it.
+            return self.areas.note_room_wanted(id);
+        }
         let Some(state) = self.areas.get(id).map(Arc::clone) else { return };
         let extents = state.member().surrender_extents();
         for extent in extents {

@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering;
 use m3ipc_abi::Address;
 use m3ipc_link::{ControlPage, DaemonMark, FLAG_WOKEN, WaitCall};
 use m3ipc_sys::LivenessLock;
-use m3ipc_wire::Request;
+use m3ipc_wire::{AreaRequest, Request};
 
 /// The waiting record as written last.
 #[derive(Clone, Copy, Debug)]
@@ -273,5 +273,12 @@ impl DaemonSession {
             return Ok(());
         }
         self.control.request(request).map(drop)
+    }
+
+    /// Asks for the events of an area again.
+    pub(super) fn recall_area(&mut self, area: u32) -> Result<(), Fail> {
+        let told = self.tell(&Request::Area(AreaRequest::Recall(area)));
+        self.control.note_open_recall();
+        told
     }
 }

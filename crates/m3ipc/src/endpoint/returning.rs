@@ -19,7 +19,7 @@ use crate::area::AreaState;
 use crate::control::IfAbsent;
 use crate::error::Fail;
 use m3ipc_abi::Code;
-use m3ipc_wire::{AreaRequest, PeerInfo, RecalledPeer, Request};
+use m3ipc_wire::{PeerInfo, RecalledPeer, Request};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -151,13 +151,12 @@ impl Endpoint {
         self.receive_area_events();
         let all: Vec<Arc<AreaState>> = self.areas.all().map(Arc::clone).collect();
         for area in all {
-            let recall = Request::Area(AreaRequest::Recall(area.info.area));
             if self.session.returns().is_asynchronous() {
-                self.session.tell(&recall)?;
+                self.session.recall_area(area.info.area)?;
                 continue;
             }
             area.member().begin_extent_list();
-            self.session.tell(&recall)?;
+            self.session.recall_area(area.info.area)?;
             self.receive_area_events();
             area.member().end_extent_list();
         }
@@ -230,5 +229,42 @@ mod tests {
         let attached = server.attachment().attach().expect("a new connection");
         server.take_over(attached).expect("the daemon knows the endpoint");
         assert_eq!(server.try_receive(Source::Any), Err(ReceiveError::Woken(m3ipc_abi::ANY)));
+    }
+
+    /// The daemon lists the extents before it reads that the endpoint returns them.
+    #[test]
+    #[cfg(feature = "tokio")]
+    fn an_asynchronous_endpoint_keeps_its_extents_until_a_new_daemon_has_listed_them() {
+        use crate::{AreaConfig, BlockLifetime};
+        let node = crate::test::node();
+        let (mut own, mut other) = node.pair();
+        let area = own.create_area(&AreaConfig::vm(8 << 20)).expect("room");
+        drop(own.allocate(&area, 1000, BlockLifetime::Short).expect("an extent"));
+        let there = other.attach_area(area.id()).expect("it is in the VM");
+        own.set_asynchronous(true);
+
+        let signal = |signal: &str| {
+            let daemon = crate::Node::find(node.directory()).and_then(|mut node| node.info());
+            let pid = daemon.expect("a daemon").daemon_pid.to_string();
+            std::process::Command::new("kill").args([signal, &pid]).status().expect("kill runs");
+            pid
+        };
+        signal("-9");
+        let attached = own.attachment().attach().expect("a new connection");
+        let daemon = signal("-STOP");
+        own.areas.note_room_wanted(area.id());
+        own.take_over(attached).expect("it waits for no reply");
+        own.maintain_areas();
+        std::process::Command::new("kill").args(["-CONT", &daemon]).status().expect("kill runs");
+        while own.session.control().has_open_recall() {
+            own.receive_area_events();
+            std::thread::yield_now();
+        }
+        let theirs = other.allocate(&there, 1000, BlockLifetime::Short).expect("an extent");
+        let block = own.allocate(&area, 1000, BlockLifetime::Short).expect("an extent");
+        assert_ne!(block.address(), theirs.address(), "one memory for two blocks");
+        drop(block);
+        own.maintain_areas();
+        assert_eq!(area.state().member().free_and_total_bytes().1, 0, "they go back later");
     }
 }
