@@ -23,6 +23,9 @@ const INSIDE: i32 = BESIDE + 1;
 /// both lengths.
 const TOO_LONG: i32 = BESIDE - 1;
 
+/// The type of the answer in place of one that could not be sent. The message has the code.
+const NOT_SENT: i32 = BESIDE - 2;
+
 /// The message of these bytes, and what travels beside it.
 fn packed(bytes: &[u8]) -> (Message, &[u8]) {
     match i32::try_from(bytes.len()) {
@@ -45,6 +48,22 @@ fn too_long(bytes: usize, max_bytes: usize) -> Message {
     message.set_long(0, i64::try_from(bytes).unwrap_or(i64::MAX));
     message.set_long(1, i64::try_from(max_bytes).unwrap_or(i64::MAX));
     message
+}
+
+/// The answer in place of one that could not be sent.
+fn not_sent(code: Code) -> Message {
+    let mut message = Message::new(NOT_SENT);
+    message.set_long(0, i64::from(code.number()));
+    message
+}
+
+/// The error of a client whose answer could not be sent, as the server says.
+fn unsent(answer: &Message) -> SendRecError {
+    let peer = answer.source;
+    let code = i32::try_from(answer.long(0)).ok().and_then(Code::from_number);
+    let code = code.unwrap_or(Code::Unknown);
+    let why = format!("endpoint {peer} took the request, and could not send its answer: {code}");
+    SendRecError::AnswerLost { peer, why }
 }
 
 /// The error of a client whose answer is too long, as the server says.
@@ -139,8 +158,10 @@ impl Endpoint {
         let mut buffer = Buffer::of(&mut *answer);
         let (said, length) = self.request(to, &message, beside, &mut buffer, limit.into())?;
         answer.truncate(length);
-        if said.m_type == TOO_LONG {
-            return Err(lost(&said));
+        match said.m_type {
+            TOO_LONG => return Err(lost(&said)),
+            NOT_SENT => return Err(unsent(&said)),
+            _ => {}
         }
         if let Some(bytes) = inside(&said).filter(|_| length == 0) {
             answer.extend_from_slice(bytes);
@@ -180,9 +201,9 @@ impl Endpoint {
     /// Answers a call with bytes. Never waits. For servers that answer later than
     /// [`serve`](Self::serve) does.
     ///
-    /// An answer that is longer than the client takes ends its call with the code
-    /// [`AnswerLost`](Code::AnswerLost); a client of [`sendrec_bytes`](Self::sendrec_bytes) gets an
-    /// answer of the type -73 and no bytes.
+    /// An answer that cannot be sent ends the call with the code [`AnswerLost`](Code::AnswerLost); a
+    /// client of [`sendrec_bytes`](Self::sendrec_bytes) gets no bytes, and the cause as type: -73
+    /// for an answer that is longer than the client takes.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -207,12 +228,23 @@ impl Endpoint {
         let is_call = request.m_type == BESIDE || inside(request).is_some();
         let (message, beside) = if is_call { packed(bytes) } else { (Message::new(0), bytes) };
         let replied = self.reply_long(request.source, &message, beside);
-        if let Err(ReplyError::TooLong { bytes, max_bytes }) = replied {
+        if let Err(error) = &replied
+            && self.owes_answer(request.source)
+        {
             // The client must not wait for ever.
-            let code = Message::new(Code::MsgSize.number());
-            let answer = if is_call { too_long(bytes, max_bytes) } else { code };
+            let answer = match error {
+                ReplyError::TooLong { bytes, max_bytes } if is_call => too_long(*bytes, *max_bytes),
+                _ if is_call => not_sent(error.code()),
+                _ => Message::new(error.code().number()),
+            };
             let _ = self.reply(request.source, &answer);
         }
         replied
+    }
+
+    /// Whether this client awaits an answer of this endpoint.
+    fn owes_answer(&self, client: Address) -> bool {
+        let index = self.peers.find(client);
+        index.is_some_and(|index| self.peers.get(index).link().owes_answer())
     }
 }

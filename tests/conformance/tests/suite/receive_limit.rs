@@ -5,7 +5,7 @@ use m3ipc::{
     Address, Code, Endpoint, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, RECEIVE_LIMIT_BYTES,
     ReceiveError, ReplyError, ReplyReceiveError, SendError, SendRecError, Source, Timeout,
 };
-use m3ipc_test_fixture::{NodeFixture, watchdog};
+use m3ipc_test_fixture::{NodeFixture, signals, watchdog};
 use std::time::Duration;
 
 const LIMIT: usize = 4096;
@@ -151,6 +151,27 @@ fn a_call_whose_answer_is_too_long_ends() {
     let (said, bytes) = client.sendrec_bytes(to, 7, &[0; LIMIT], None).expect("an answer");
     assert_eq!((said.m_type, bytes.len()), (Code::MsgSize.number(), 0));
     assert_eq!(client.call(to, &[0; 10], None), Ok(vec![1; 20]));
+    let _ = client.wakeup(to);
+    serving.join().expect("no panic").expect("a wakeup ends it");
+}
+
+#[test]
+fn a_call_whose_answer_cannot_be_sent_ends() {
+    let (fixture, mut server, mut client) = pair("unsent");
+    let to = server.address();
+    let serving = std::thread::spawn(move || server.serve(|call| vec![1; call.bytes.len() * 99]));
+    assert_eq!(client.call(to, &[0], None), Ok(vec![1; 99]));
+    // The daemon gives no area for a long answer.
+    signals::stop(fixture.daemon_pid());
+    let lost = client.call(to, &[0; 100], None);
+    let said = client.sendrec_bytes(to, 7, &[0; 100], None);
+    signals::resume(fixture.daemon_pid());
+    let lost = lost.expect_err("it cannot be sent");
+    assert_eq!(lost.code(), Code::AnswerLost);
+    assert!(lost.to_string().contains("EMOLTIMEDOUT"), "{lost}");
+    let (said, bytes) = said.expect("an answer");
+    assert_eq!((said.m_type, bytes.len()), (Code::TimedOut.number(), 0));
+    assert_eq!(client.call(to, &[0; 100], None), Ok(vec![1; 9_900]));
     let _ = client.wakeup(to);
     serving.join().expect("no panic").expect("a wakeup ends it");
 }
