@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
+use super::payload::treatment;
 use super::stand_in_payload::COPIED_MAX_BYTES;
 use crate::area::{AreaMapping, AreaState, Block};
 use crate::error::{AreaError, Fail};
@@ -79,9 +80,10 @@ impl Endpoint {
             Some(block) if name.is_some_and(|name| name.is_payload()) => {
                 return self.take_payload(index, arrival, block, buffer, is_whole);
             }
-            // A stand-in takes no answer without its block. The daemon may give the area later, or
-            // the server frees the block of the refused answer.
-            Some(Err(fail)) if self.is_one_stand_in() => {
+            // The message waits for a later call if only this one ends. A stand-in takes no answer
+            // without its block. The daemon may give the area later, or the server frees the block
+            // of the refused answer.
+            Some(Err(fail)) if treatment(&fail).is_none() || self.is_one_stand_in() => {
                 return self.refuse_payload(index, arrival, fail);
             }
             Some(block) => block,
@@ -92,6 +94,9 @@ impl Endpoint {
             Ok(Some(incoming)) if name.is_some() && is_whole(self, &incoming) => {
                 // The message is delivered in any case; `take_block` reports why the block is
                 // missing.
+                if let (Err(_), Some(name)) = (&block, &name) {
+                    self.decline_block(from, name);
+                }
                 self.areas.set_incoming(block.map_err(AreaError::from));
                 Ok(Some(incoming))
             }
@@ -146,6 +151,17 @@ impl Endpoint {
                 }
                 Block::of_reading(&area, reading)
             }
+        }
+    }
+
+    /// Releases a block that this endpoint could not map, or ends its reading. A member alone can.
+    #[cold]
+    fn decline_block(&mut self, from: Address, name: &ClaimedBlockName) {
+        let Some(area) = self.areas.get(name.area()).map(Arc::clone) else { return };
+        match accept_once(&area, from, name) {
+            Ok(Accepted::Held(held)) => area.member().reject(held),
+            Ok(Accepted::Reading(reading)) => area.member().finish(reading),
+            Err(_not_given) => {}
         }
     }
 
@@ -323,4 +339,44 @@ fn accept_once(
         member.accept(from, name).map(Accepted::Held)
     };
     accepted.map_err(|refused| Fail::new(Code::PeerBroke, refused.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AreaConfig, BlockLifetime, Message, Timeout};
+
+    #[test]
+    fn a_member_that_declines_a_block_leaves_it_to_its_giver() {
+        let node = crate::test::node();
+        let (mut server, mut client) = node.pair();
+        let (to, from) = (server.address(), client.address());
+        let area = client.create_area(&AreaConfig::vm(1 << 20)).expect("room");
+        server.attach_area(area.id()).expect("it is in the VM");
+        let block = |client: &mut Endpoint| {
+            client.allocate(&area, 1000, BlockLifetime::Short).expect("room")
+        };
+        let given = block(&mut client);
+        let given = client.give_block(to, given).expect("a member");
+        let name = ClaimedBlockName::decode(&given.name()).expect("a name");
+        let there = Arc::clone(server.areas.get(area.id()).expect("it is attached"));
+        // The event of the extent.
+        while there.member().span(0).is_none() {
+            server.receive_area_events();
+            std::thread::yield_now();
+        }
+        server.decline_block(from, &name);
+        client.sweep_areas();
+        client.sweep_areas();
+        assert_eq!(area.state().member().blocks_away(), 0, "it is free");
+
+        let mut shared = block(&mut client);
+        let reader = client.member_index(area.state(), to, DaemonLimit::default_from_now());
+        let (name, _) = shared.share(reader.expect("a member")).expect("a held block");
+        assert!(!client.reclaim_block(&mut shared), "the server may read it");
+        let name = ClaimedBlockName::decode(&name.encode()).expect("a name");
+        server.decline_block(from, &name);
+        assert!(client.reclaim_block(&mut shared));
+        client.send_block(to, &Message::new(1), shared, Timeout::NoWait).expect_err("not taken");
+    }
 }

@@ -1,7 +1,7 @@
 //! Blocks and large payloads that pass from one member to another.
 
 use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, SendRecError, Source, Timeout};
-use m3ipc_test_fixture::{AreaProcess, NodeFixture, area_turn};
+use m3ipc_test_fixture::{AreaProcess, NodeFixture, area_turn, signals, until};
 
 #[test]
 fn a_block_passes_three_processes_in_place() {
@@ -131,6 +131,37 @@ fn a_server_hands_on_a_block_whose_client_gave_up() {
     }
     me.notify(Address(2)).unwrap();
     assert_eq!(server.join().unwrap(), 1000);
+}
+
+/// The receiver joins the area of the block only by the daemon.
+#[test]
+fn a_receive_that_accepts_no_block_in_time_leaves_the_message_to_the_next_one() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("late");
+    let vm = fixture.vm("late");
+    let mut me = vm.bind(1).unwrap();
+    let mut server = vm.bind_additional(Some(2)).unwrap();
+    let (from, to) = (me.address(), server.address());
+    me.notify(to).unwrap();
+    assert!(server.receive(Source::Any).unwrap().is_notification());
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let sending = std::thread::spawn(move || {
+        let mut block = me.allocate(&area, 1000, BlockLifetime::Short).unwrap();
+        block.fill(5).unwrap();
+        me.send_block(to, &Message::new(1), block, Timeout::Never).unwrap();
+        me
+    });
+    let mut node = fixture.node();
+    let mut sender = || node.endpoint(vm.id(), from.slot()).unwrap().unwrap();
+    until("the sender waits", || sender().wait.state.waits());
+    signals::stop(fixture.daemon_pid());
+    let early = [Timeout::NoWait, Timeout::from_ms(5)]
+        .map(|limit| server.receive_timeout(Source::Any, limit).map_err(|error| error.code()));
+    signals::resume(fixture.daemon_pid());
+    assert_eq!(early, [Err(Code::Again), Err(Code::TimedOut)]);
+    assert_eq!(server.receive(Source::Any).unwrap().m_type, 1);
+    assert_eq!(server.take_block().unwrap().unwrap().to_vec(), [5; 1000]);
+    sending.join().unwrap();
 }
 
 #[test]
