@@ -12,8 +12,8 @@ use crate::state::{Manifest, Peer, Refusal, Shared};
 use crate::stream::PIECE_BYTES;
 use m3ipc::asynchronous::{AsyncEndpoint, NextStep, PendingName};
 use m3ipc::{
-    Address, Call, Code, Endpoint, Identity, Message, PendingSend, ReceiveError, Received,
-    SendError, Timeout, WaitError, Withdrawal,
+    Address, Call, Code, Endpoint, Identity, LONG_MAX_BYTES, Message, PendingSend, ReceiveError,
+    Received, SendError, Timeout, WaitError, Withdrawal,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -320,7 +320,12 @@ impl Driver {
         let endpoint = self.endpoint.endpoint();
         let _ = match answer {
             Ok(bytes) => endpoint.answer_call(request, bytes),
-            Err(fault) => endpoint.reply_bytes(request.source, -1, fault.message.as_bytes()),
+            Err(fault) => {
+                let mut reply = |text| endpoint.reply_bytes(request.source, -1, text);
+                let text = fault.message.as_bytes();
+                // The begin of the text needs no area.
+                reply(text).or_else(|_unsent| reply(&text[..text.len().min(LONG_MAX_BYTES)]))
+            }
         };
     }
 

@@ -424,6 +424,33 @@ async fn a_shutdown_answers_a_plain_call_and_a_limit_refuses_it() {
     assert_eq!(plain.await.unwrap(), [7; 1_000]);
 }
 
+#[tokio::test]
+async fn a_fault_that_needs_a_stopped_daemon_comes_cut() {
+    let node = m3ipc::test::node();
+    let (one, mut two) = node.pair();
+    let to = one.address();
+    let fault = |request: Request| async move {
+        Err(Fault::new("x".repeat(1_000 * usize::from(request.bytes[0]))))
+    };
+    let _server = Server::new(AsyncEndpoint::open(one).await.unwrap(), Config::default(), fault);
+    let info = m3ipc::Node::find(node.directory()).unwrap().info().unwrap();
+    let signal = move |signal: &str| {
+        let pid = info.daemon_pid.to_string();
+        assert!(
+            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
+        );
+    };
+    let plain = tokio::task::spawn_blocking(move || {
+        assert_eq!(two.call(to, &[1], None).unwrap().len(), 1_000);
+        // No area is there for the longer text.
+        signal("-STOP");
+        let text = two.call(to, &[2], None);
+        signal("-CONT");
+        text.unwrap()
+    });
+    assert_eq!(plain.await.unwrap(), [b'x'; m3ipc::LONG_MAX_BYTES]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_wait_for_a_name_is_lost_beside_other_events() {
     let node = m3ipc::test::node();
