@@ -201,8 +201,8 @@ impl Endpoint {
     /// Answers a call with bytes. Never waits. For servers that answer later than
     /// [`serve`](Self::serve) does.
     ///
-    /// An answer that cannot be sent ends the call with the code [`AnswerLost`](Code::AnswerLost); a
-    /// client of [`sendrec_bytes`](Self::sendrec_bytes) gets no bytes, and the cause as type: -73
+    /// An answer that cannot be sent ends the call with the code [`AnswerLost`](Code::AnswerLost).
+    /// A client of [`sendrec_bytes`](Self::sendrec_bytes) gets no bytes, and the cause as type: -73
     /// for an answer that is longer than the client takes.
     ///
     /// ```
