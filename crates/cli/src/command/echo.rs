@@ -6,7 +6,7 @@ use crate::options::count;
 use crate::output::Output;
 use crate::view::message::MessageView;
 use clap::Args;
-use m3ipc::{Code, Delivered, Message, Source, Timeout};
+use m3ipc::{Delivered, Message, Source, Timeout};
 use std::time::Duration;
 
 /// Answer each request with its own content.
@@ -43,15 +43,18 @@ pub fn run(args: &Echo, out: Output) -> Result<()> {
         }
         let requester = arrived.message.source;
         // A requester may have timed out or died: the server goes on.
-        if let Ok(Delivered::No(why)) | Err(why) =
-            own.reply_long(requester, &arrived.message, &long)
-        {
-            m3ipc_sys::tell!("m3: {why}");
-            if why.code() == Code::MsgSize {
-                // It would wait for ever.
-                let _ = own.reply(requester, &Message::new(Code::MsgSize.number()));
+        match own.reply_long(requester, &arrived.message, &long) {
+            Ok(Delivered::Yes) => {}
+            Ok(Delivered::No(why)) => {
+                m3ipc_sys::tell!("m3: {why}");
+                continue;
             }
-            continue;
+            Err(why) => {
+                m3ipc_sys::tell!("m3: {why}");
+                // A requester whose answer is still owed would wait for ever.
+                let _ = own.reply(requester, &Message::new(why.code().number()));
+                continue;
+            }
         }
         answered += 1;
         if !args.quiet {

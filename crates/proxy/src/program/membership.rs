@@ -265,7 +265,8 @@ pub fn list(args: &Ls) -> Done {
         )));
     }
     if args.json {
-        println!("{}", serde_json::to_string(&asked.status).map_err(Failed::new)?);
+        let json = serde_json::to_string(&asked.status).map_err(Failed::new)?;
+        println!("{}", m3ipc_sys::json_escaped(&json));
     } else {
         println!("{}", table::text(&asked.status));
     }
