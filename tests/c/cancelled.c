@@ -48,7 +48,8 @@ int main(void)
     void *end = NULL;
 
     mnx_drvs_init(M3_LOCALNODE, NULL);
-    if (m3_vm_open_or_create(&vm) != M3_OK || pthread_create(&thread, NULL, calls, NULL) != 0) {
+    if (m3_vm_open_or_create(&vm) != M3_OK || m3_bind_any(VM) <= -300 ||
+        pthread_create(&thread, NULL, calls, NULL) != 0) {
         puts("no fixture");
         return 1;
     }
