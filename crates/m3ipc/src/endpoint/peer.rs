@@ -272,9 +272,12 @@ impl Peer {
         self.link.look().filter(|(kind, _)| self.admission.receives(*kind))
     }
 
-    /// Whether any message of the peer answers the pending request: the peer has taken that.
-    fn is_answer_to_pending(&self) -> bool {
-        self.admission.pending().is_some_and(|request| self.link.is_taken(request) == Ok(true))
+    /// Whether any message of the peer answers the pending request: the peer has taken that. A
+    /// pending send has no answer.
+    pub(super) fn is_answer_to_pending(&self) -> bool {
+        self.admission.pending().is_some_and(|pending| {
+            pending.kind() == MessageKind::Request && self.link.is_taken(pending) == Ok(true)
+        })
     }
 
     /// An answer of the peer to a receive without a request.

@@ -365,12 +365,7 @@ impl Endpoint {
         let peer = self.peers.get(index);
         match arrival.state.kind() {
             MessageKind::Reply | MessageKind::Relay => true,
-            MessageKind::Send | MessageKind::Request => {
-                peer.admission().pending().is_some_and(|posted| {
-                    posted.kind() == MessageKind::Request
-                        && peer.link().is_taken(posted) == Ok(true)
-                })
-            }
+            MessageKind::Send | MessageKind::Request => peer.is_answer_to_pending(),
         }
     }
 

@@ -66,6 +66,10 @@ impl Endpoint {
                 MessageKind::Send => EndsWait::OnThisLink,
                 // A server with more to send may wait for the slot.
                 MessageKind::Reply | MessageKind::Relay => EndsWait::ForThisEndpoint,
+                // A message that this endpoint has posted becomes the answer.
+                MessageKind::Request if sender.link().is_free() == Ok(false) => {
+                    EndsWait::OnThisLink
+                }
                 MessageKind::Request => EndsWait::None,
             };
             Ok((Some(incoming), ends))

@@ -91,6 +91,63 @@ fn a_wakeup_ends_an_awaited_receive() {
 }
 
 #[test]
+fn a_pending_send_that_was_taken_hides_no_message_of_its_receiver() {
+    let _alone = alone();
+    watchdog(60);
+    let fixture = NodeFixture::new("readable-send");
+    let vm = fixture.vm("readable");
+    let mut own = vm.bind(1).expect("a slot");
+    let mut peer = vm.bind_additional(Some(2)).expect("a slot");
+    let (from, to) = (own.address(), peer.address());
+    own.notify(to).expect("a link");
+    assert!(peer.receive(Source::Any).expect("a message").is_notification());
+    let fd = descriptor(&mut own);
+    for _ in 0..3 {
+        let mut sent = own.begin_send(to, &Message::new(1), Vec::new()).expect("no failure");
+        loop {
+            own.try_receive(Source::Any).expect_err("no message");
+            assert!(!own.poll_send(&mut sent).expect("no failure"));
+            if !is_readable(&fd, NOW) {
+                break;
+            }
+        }
+        assert_eq!(peer.try_receive(Source::Any).expect("the message").m_type, 1);
+        let mut back = peer.begin_send(from, &Message::new(2), Vec::new()).expect("no failure");
+        assert!(is_readable(&fd, LONG));
+        assert_eq!(own.try_receive(Source::Any).expect("the message").m_type, 2);
+        assert!(own.poll_send(&mut sent).expect("it was taken"));
+        assert!(peer.poll_send(&mut back).expect("it was taken"));
+    }
+}
+
+#[test]
+fn a_message_that_becomes_an_answer_by_the_take_of_the_request_rings() {
+    let _alone = alone();
+    watchdog(60);
+    let fixture = NodeFixture::new("readable-answer");
+    let vm = fixture.vm("readable");
+    let mut server = vm.bind(1).expect("a slot");
+    let mut client = vm.bind_additional(Some(2)).expect("a slot");
+    let (to, back) = (server.address(), client.address());
+    client.notify(to).expect("a link");
+    assert!(server.receive(Source::Any).expect("a message").is_notification());
+    let fd = descriptor(&mut client);
+    let mut asked = client.begin_request(to, &Message::new(1)).expect("no failure");
+    let mut sent = server.begin_send(back, &Message::new(2), Vec::new()).expect("no failure");
+    loop {
+        assert_eq!(client.poll_request(&mut asked).expect("no failure"), None);
+        if !is_readable(&fd, NOW) {
+            break;
+        }
+    }
+    assert_eq!(server.try_receive(Source::Any).expect("the request").m_type, 1);
+    assert!(is_readable(&fd, LONG), "the answer is there");
+    let answer = client.poll_request(&mut asked).expect("no failure");
+    assert_eq!(answer.expect("the answer").m_type, 2);
+    assert!(server.poll_send(&mut sent).expect("it was taken"));
+}
+
+#[test]
 fn a_call_of_a_child_by_fork_leaves_the_descriptor_to_its_parent() {
     let _alone = alone();
     watchdog(60);
