@@ -540,6 +540,7 @@ impl Endpoint {
             return Ok(fail);
         }
         if !self.take_message_back(index, posted)? {
+            self.payloads.set_taken(true);
             return Ok(self.failure(index, Fate::Taken, fail));
         }
         if let Some(request) = owed {
@@ -548,7 +549,7 @@ impl Endpoint {
         Ok(self.failure(index, Fate::NotTaken, fail))
     }
 
-    /// Waits for a message of a peer that took the request as an answer.
+    /// Waits for a message or a reply of a peer that took the request as an answer.
     fn wait_message_of(
         &mut self,
         index: u32,
@@ -565,7 +566,8 @@ impl Endpoint {
             own_cell: false,
         };
         let incoming = self.wait(target, deadline, |endpoint| {
-            if let Some(arrival) = endpoint.peers.get_mut(index).poll()
+            let peer = endpoint.peers.get_mut(index);
+            if let Some(arrival) = peer.poll().or_else(|| peer.poll_unasked_reply())
                 && let Some(incoming) = endpoint.take(index, arrival, buffer)?
             {
                 return Ok(Some(incoming));

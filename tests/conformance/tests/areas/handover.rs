@@ -1,6 +1,8 @@
 //! Blocks and large payloads that pass from one member to another.
 
-use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, SendRecError, Source, Timeout};
+use m3ipc::{
+    Address, AreaConfig, BlockLifetime, Code, Delivery, Message, SendRecError, Source, Timeout,
+};
 use m3ipc_test_fixture::{AreaProcess, NodeFixture, area_turn, signals, until};
 
 #[test]
@@ -131,6 +133,44 @@ fn a_server_hands_on_a_block_whose_client_gave_up() {
     }
     me.notify(Address(2)).unwrap();
     assert_eq!(server.join().unwrap(), 1000);
+}
+
+/// The same for a request with a block that served as the answer to a request of its server.
+#[test]
+fn a_client_hands_on_a_block_that_came_as_an_answer_of_a_server_that_gave_up() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("answered");
+    let vm = fixture.vm("answered");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = AreaProcess::start(&fixture, &vm, 3, &["sum"]);
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let (id, vm) = (area.id(), vm.clone());
+    let client = std::thread::spawn(move || {
+        let mut client = vm.bind_thread(Some(2)).unwrap();
+        client.attach_area(id).unwrap();
+        let answer = client.sendrec(Address(1), &Message::new(7)).unwrap();
+        assert_eq!(answer.m_type, 1);
+        let block = client.take_block().unwrap().unwrap();
+        // The server tells that it has given up.
+        assert!(client.receive(Source::Any).unwrap().is_notification());
+        let on = client.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never);
+        on.unwrap().long(0)
+    });
+    me.wait_bind(Address(2), Timeout::Never).unwrap();
+    assert_eq!(me.receive(Source::From(Address(2))).unwrap().m_type, 7);
+    let mut block = me.allocate(&area, 1000, BlockLifetime::Short).unwrap();
+    block.fill(1).unwrap();
+    let mut here = Some(block);
+    while let Some(block) = here {
+        let short = Timeout::from_ms(100);
+        let unsent = me.sendrec_block(Address(2), &Message::new(1), block, short).unwrap_err();
+        assert_eq!(unsent.error.code(), Code::TimedOut);
+        // It stays here until the client has taken the answer.
+        assert_eq!(unsent.block.is_none(), unsent.error.delivery() == Delivery::Taken);
+        here = unsent.block;
+    }
+    me.notify(Address(2)).unwrap();
+    assert_eq!(client.join().unwrap(), 1000);
 }
 
 /// The receiver joins the area of the block only by the daemon.

@@ -74,6 +74,22 @@ fn a_request_in_parts_answers_and_gets_an_answer() {
 }
 
 #[test]
+fn a_reply_ends_a_request_that_answered() {
+    let (_fixture, mut server, client) = asked("reply", |own, to| {
+        // The server may not wait yet.
+        while !own.reply(to, &Message::new(5)).unwrap().is_yes() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        receive_one(own, to)
+    });
+    let to = server.latest_peer().unwrap().address;
+    let answer = server.sendrec_timeout(to, &Message::new(2), LIMIT).unwrap();
+    assert_eq!(answer.m_type, 5);
+    server.send_timeout(to, &Message::new(6), LIMIT).unwrap();
+    assert_eq!(client.join().unwrap(), (2, 6));
+}
+
+#[test]
 fn a_request_that_answered_and_gets_no_answer_says_that_it_was_taken() {
     let (_fixture, mut server, client) = asked("taken", receive_one);
     let to = server.latest_peer().unwrap().address;
