@@ -1,7 +1,7 @@
 //! Bugs that the oracle has found, each as the shortest sequence that shows it. Each runs on both
 //! sides, step by step.
 
-use super::fixture::{OracleFixture, Trouble};
+use super::fixture::{OracleFixture, PLAYS, Trouble};
 use super::plan::Step;
 use m3ipc::{Address, Message, Slot};
 use m3ipc_model::rendezvous::{Call, Fault, Limit, Op, Source};
@@ -14,9 +14,6 @@ const B: Slot = 30;
 const C: Slot = 31;
 const D: Slot = 32;
 const E: Slot = 33;
-
-/// How often a case may be played in which the machine stalled.
-const PLAYS: usize = 5;
 
 /// A fixture, and whether the machine stalled in a step. Such a case proves nothing: its further
 /// steps are left out.
@@ -46,7 +43,7 @@ impl FoundCase {
         if !self.has_stalled {
             match step(&mut self.fixture) {
                 Ok(()) => {}
-                Err(Trouble::Stalled) => self.has_stalled = true,
+                Err(Trouble::Stalled(_)) => self.has_stalled = true,
                 Err(Trouble::Differs(how)) => panic!("model and endpoints differ: {how}"),
             }
         }
