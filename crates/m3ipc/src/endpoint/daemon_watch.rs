@@ -156,15 +156,24 @@ mod tests {
         assert_eq!(watch, DaemonWatch::Clock(SLOW_CHECK_NS));
     }
 
+    fn signal_daemon(node: &crate::test::TestNode, pid: &str, signal: &str) {
+        let sent = std::process::Command::new("kill").args([signal, pid]).status();
+        assert!(sent.expect("kill runs").success(), "{node:?}");
+    }
+
+    fn daemon_pid(node: &crate::test::TestNode) -> String {
+        let info = crate::Node::find(node.directory()).and_then(|mut node| node.info());
+        info.expect("a daemon").daemon_pid.to_string()
+    }
+
     /// Acts beside a daemon that has ended and has no successor. A file in place of the runtime
     /// directory prevents a start of the next daemon.
     fn beside_an_ended_daemon(node: &crate::test::TestNode, act: impl FnOnce()) {
-        let info = crate::Node::find(node.directory()).and_then(|mut node| node.info());
-        let pid = info.expect("a daemon").daemon_pid.to_string();
+        let pid = daemon_pid(node);
         let aside = node.directory().with_extension("aside");
         std::fs::rename(node.directory(), &aside).expect("own directory");
         std::fs::write(node.directory(), "").expect("own file");
-        std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        signal_daemon(node, &pid, "-9");
         act();
         std::fs::remove_file(node.directory()).expect("own file");
         std::fs::rename(&aside, node.directory()).expect("own directory");
@@ -201,19 +210,78 @@ mod tests {
         });
     }
 
-    #[test]
-    fn a_server_with_many_links_sleeps_beside_an_ended_daemon() {
-        let node = crate::test::node();
-        let (mut server, _client) = node.pair_without_link();
+    /// A server that has not slept, and more clients than a sleep has words.
+    fn with_many_links(node: &crate::test::TestNode) -> (Endpoint, Vec<Endpoint>) {
+        let (mut server, client) = node.pair_without_link();
         let bind = |slot| node.vm().bind_additional(Some(slot)).expect("a slot");
-        let mut clients: Vec<_> = (3..).take(WAIT_WORDS_MAX).map(bind).collect();
+        let further = (3..).take(WAIT_WORDS_MAX).map(bind);
+        let mut clients: Vec<_> = std::iter::once(client).chain(further).collect();
         for client in &mut clients {
             client.notify(server.address()).expect("a link");
             server.receive(Source::Any).expect("the notification");
         }
+        (server, clients)
+    }
+
+    /// A server with many links, which has no doorbell, gets a message that comes in its sleep.
+    fn receives_in_its_first_sleep(server: &mut Endpoint, clients: &mut [Endpoint]) {
+        let to = server.address();
+        let client = clients.last_mut().expect("a client");
+        let is_over = core::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let index = client.peers.find(to).expect("a link");
+                while client.peers.get(index).is_awake() {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
+                client.notify(to).expect("the server sleeps");
+            });
+            let received = server.receive(Source::Any);
+            is_over.store(true, Ordering::Relaxed);
+            assert!(received.expect("a notification").is_notification());
+        });
+        assert!(server.waiter.doorbell().is_none(), "no daemon gave one");
+    }
+
+    #[test]
+    fn the_first_sleep_with_many_links_needs_no_daemon() {
+        let node = crate::test::node();
+        let (mut server, mut clients) = with_many_links(&node);
+        beside_an_ended_daemon(&node, || {
+            receives_in_its_first_sleep(&mut server, &mut clients);
+            let limit = core::time::Duration::from_millis(100);
+            let end = server.receive_timeout(Source::Any, limit);
+            assert!(matches!(end, Err(crate::ReceiveError::TimedOut(_))), "{end:?}");
+            server.interrupt_by(|| true);
+            let end = server.receive(Source::Any);
+            assert!(matches!(end, Err(crate::ReceiveError::Interrupted(_))), "{end:?}");
+        });
+    }
+
+    #[test]
+    fn the_first_sleep_with_many_links_awaits_no_stopped_daemon() {
+        let node = crate::test::node();
+        let (mut server, mut clients) = with_many_links(&node);
+        let pid = daemon_pid(&node);
+        signal_daemon(&node, &pid, "-STOP");
+        receives_in_its_first_sleep(&mut server, &mut clients);
+        signal_daemon(&node, &pid, "-CONT");
+        let limit = core::time::Duration::from_millis(20);
+        while server.waiter.doorbell().is_none() {
+            server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
+        }
+    }
+
+    #[test]
+    fn a_server_with_many_links_sleeps_beside_an_ended_daemon() {
+        let node = crate::test::node();
+        let (mut server, _clients) = with_many_links(&node);
         // A sleep opens the doorbell. On a busy machine the limit may end before the sleep.
-        let limit = core::time::Duration::from_millis(1);
-        let opens = (0..10_000).any(|_| {
+        let limit = core::time::Duration::from_millis(20);
+        let opens = (0..1_000).any(|_| {
             server.receive_timeout(Source::Any, limit).expect_err("nobody sends");
             server.waiter.doorbell().is_some()
         });

@@ -9,6 +9,7 @@
 use super::Endpoint;
 use super::own_doorbell::Doorbell;
 use crate::error::{Fail, NodeError};
+use crate::timeout::Deadline;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Code};
 use m3ipc_link::WaitMode;
@@ -75,6 +76,34 @@ impl Endpoint {
         {
             // A failure leaves it due.
             let _ = doorbell.replace_receiver(DoorbellReceiver::from_fd(receiver));
+        }
+    }
+
+    /// Makes the doorbell, if there is none, for a sleep in a call with this deadline. `false` if
+    /// the daemon gives none now: it has ended, or does not answer soon.
+    pub(super) fn open_doorbell_for_sleep(&mut self, deadline: Deadline) -> Result<bool, Fail> {
+        if self.waiter.doorbell().is_some() {
+            return Ok(true);
+        }
+        if self.session.control().is_known_closed() || !self.waiter.is_doorbell_due() {
+            return Ok(false);
+        }
+        let poll = Poll::new()?;
+        let control = self.session.control_mut();
+        match control.request_soon(&Request::OpenDoorbell, deadline.at_ns) {
+            Ok((_, fds)) => {
+                let receiver = DoorbellReceiver::from_fd(one(fds)?);
+                self.waiter.set_doorbell(Doorbell::new(poll, receiver, self.session.control())?);
+                Ok(true)
+            }
+            Err(fail) if fail.code == Code::Intr && self.waiter.interruption().by_signal() => {
+                Err(fail)
+            }
+            Err(fail) if matches!(fail.code, Code::NotConn | Code::TimedOut | Code::Intr) => {
+                self.look_for_close();
+                Ok(false)
+            }
+            Err(fail) => Err(fail),
         }
     }
 

@@ -66,6 +66,8 @@ struct SleepStep<'a> {
     endpoint: &'a mut Endpoint,
     sleep_state: &'a mut SleepState,
     on_doorbell: bool,
+    /// Whether the sleep has no words of further links, for lack of a doorbell.
+    is_partial: bool,
     watch: DaemonWatch,
     now_ns: u64,
     limit_ns: u64,
@@ -109,6 +111,12 @@ impl Sleeper for SleepStep<'_> {
             endpoint.look_for_close();
         }
         match ended {
+            // The end of a short sleep, after which all links are polled, is no check.
+            WaitOutcome::Limit
+                if self.is_partial && !endpoint.must_look(self.watch, self.now_ns) =>
+            {
+                Ok(())
+            }
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
             WaitOutcome::Changed if !endpoint.must_look(self.watch, self.now_ns) => Ok(()),
@@ -283,7 +291,9 @@ impl Endpoint {
             WaitCall::Send | WaitCall::SendRec | WaitCall::Receive
         ) && !any;
         // One word is left for the event word, and one for the daemon mark.
-        let on_doorbell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
+        let has_many_links = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
+        let on_doorbell = has_many_links && self.open_doorbell_for_sleep(sleep_state.deadline)?;
+        let is_partial = has_many_links && !on_doorbell;
         let slept_ns = now_ns.saturating_sub(sleep_state.since_ns);
         let watch = self.daemon_watch(sleep_state.target.verb, slept_ns, on_doorbell);
         let mut limit_ns = watch.limit_ns();
@@ -293,8 +303,8 @@ impl Endpoint {
         if any {
             limit_ns = self.limit_by_timers(limit_ns, now_ns);
         }
-        if on_doorbell {
-            self.open_doorbell()?;
+        if is_partial {
+            limit_ns = limit_ns.min(FULL_POLL_NS);
         }
         let mode = if on_doorbell {
             WaitMode::AtDoorbell(sleep_state.target.peer)
@@ -307,6 +317,7 @@ impl Endpoint {
             endpoint: self,
             sleep_state,
             on_doorbell,
+            is_partial,
             watch,
             now_ns,
             limit_ns,

@@ -27,6 +27,8 @@ pub(super) struct Waiter {
     /// Made when the caller asks for the endpoint's descriptor, or with too many links for
     /// futex_waitv.
     doorbell: Option<Doorbell>,
+    /// The time of the next request for a doorbell that a sleep needs, or 0.
+    doorbell_due_ns: u64,
     /// The mode of an endpoint whose descriptor reports arrivals; `None` while it is not armed.
     armed: Option<WaitMode>,
     /// The program polls again soon, so nobody needs to ring.
@@ -49,6 +51,7 @@ impl Waiter {
             pages: PageSets::new(page_set),
             spin: AdaptiveSpin::new(strategy),
             doorbell: None,
+            doorbell_due_ns: 0,
             armed: None,
             is_silent: false,
             polled_ns: 0,
@@ -111,6 +114,17 @@ impl Waiter {
 
     pub(super) fn set_doorbell(&mut self, doorbell: Doorbell) {
         self.doorbell = Some(doorbell);
+    }
+
+    /// Whether to ask the daemon now for a doorbell that a sleep needs. The next request is due a
+    /// second later.
+    pub(super) fn is_doorbell_due(&mut self) -> bool {
+        let now_ns = m3ipc_sys::monotonic_ns();
+        let is_due = now_ns >= self.doorbell_due_ns;
+        if is_due {
+            self.doorbell_due_ns = now_ns + SLOW_CHECK_NS;
+        }
+        is_due
     }
 
     /// The doorbell, if a program polls its descriptor.
