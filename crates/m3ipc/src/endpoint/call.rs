@@ -244,7 +244,7 @@ impl Endpoint {
 
     /// Whether this client awaits an answer of this endpoint.
     fn owes_answer(&self, client: Address) -> bool {
-        let index = self.peers.find(client);
+        let index = self.peers.find(client).filter(|_| self.membership.is_original());
         index.is_some_and(|index| self.peers.get(index).link().owes_answer())
     }
 }

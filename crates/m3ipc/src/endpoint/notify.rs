@@ -95,9 +95,8 @@ impl Endpoint {
     /// [`notify_set`](Self::notify_set).
     #[must_use]
     pub fn is_notification_taken(&self, by: Address) -> bool {
-        self.peers
-            .find(by)
-            .is_some_and(|index| self.peers.get(index).link().is_notification_taken())
+        let index = self.peers.find(by).filter(|_| self.membership.is_original());
+        index.is_some_and(|index| self.peers.get(index).link().is_notification_taken())
     }
 
     /// Notifies in the name of another endpoint (`src_notify`). Only the owner of the VM may.

@@ -49,11 +49,12 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`PriorityError::OutOfRange`].
+    /// [`PriorityError::OutOfRange`], [`PriorityError::Unbound`].
     pub fn set_priority(&mut self, priority: u8) -> Result<(), PriorityError> {
         if priority > PRIORITY_MAX {
             return Err(PriorityError::OutOfRange(priority));
         }
+        self.membership.check_bound().map_err(|_left| PriorityError::Unbound)?;
         self.priorities.set_own(priority);
         if self.priorities.inherits() {
             self.inherit();
@@ -96,8 +97,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`PriorityError::NotPermitted`] if this thread may not run under SCHED_FIFO. The inheritance
-    /// is then as before.
+    /// is then as before. [`PriorityError::Unbound`].
     pub fn set_inheritance(&mut self, inheritance: Inheritance) -> Result<(), PriorityError> {
+        self.membership.check_bound().map_err(|_left| PriorityError::Unbound)?;
         let thread = match inheritance {
             Inheritance::Thread => Some(thread_that_may_rise()?),
             Inheritance::None | Inheritance::Order => None,

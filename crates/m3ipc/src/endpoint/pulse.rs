@@ -108,7 +108,8 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn pending_pulses(&self, to: Address) -> usize {
-        self.peers.find(to).map_or(0, |index| self.peers.get(index).link().pending_pulses())
+        let index = self.peers.find(to).filter(|_| self.membership.is_original());
+        index.map_or(0, |index| self.peers.get(index).link().pending_pulses())
     }
 
     /// Takes the first pulse of a peer, if it has one.

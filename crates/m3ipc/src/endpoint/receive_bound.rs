@@ -29,6 +29,9 @@ impl Endpoint {
     pub fn set_receive_limit(&mut self, bytes: usize) {
         let limit = ReceiveLimit::of(bytes);
         self.payloads.set_receive_limit(limit);
+        if !self.membership.is_original() {
+            return;
+        }
         for status in self.waiter.pages().statuses() {
             status.set_receive_limit(limit.bytes());
         }

@@ -21,6 +21,9 @@ pub enum PriorityError {
     /// The kernel does not let this thread run under SCHED_FIFO.
     #[error("SCHED_FIFO is not permitted; raise RLIMIT_RTPRIO or grant CAP_SYS_NICE")]
     NotPermitted,
+    /// The endpoint is not bound, or belongs to the parent process.
+    #[error("the endpoint is not bound in this process")]
+    Unbound,
 }
 
 impl PriorityError {
@@ -30,6 +33,7 @@ impl PriorityError {
         match self {
             Self::OutOfRange(_) => Code::BadRange,
             Self::NotPermitted => Code::Perm,
+            Self::Unbound => Code::NotBind,
         }
     }
 }

@@ -10,6 +10,7 @@ mod bounds;
 mod debug_texts;
 mod ended_senders;
 mod examples;
+mod forks;
 mod hooks;
 mod lengths;
 mod lives;
