@@ -184,6 +184,10 @@ fn read_report(own: &OwnedFd) -> Result<ServiceProcess, Errno> {
             Err(Errno::INTR) => continue,
             packet => packet?,
         };
+        if packet.truncated {
+            // The number is that of a process whose descriptor found no room.
+            return Err(Errno::MFILE);
+        }
         let number = i32::from_ne_bytes(word);
         match (packet.bytes, packet.fds.pop()) {
             (0, _) => return process.ok_or(Errno::CHILD),
@@ -269,7 +273,10 @@ fn execute(plan: &Plan<'_>) -> Result<core::convert::Infallible, Errno> {
     sent?;
     // A new process leads no group, so it may lead a session.
     let _ = rustix::process::setsid();
-    rustix::process::chdir(plan.directory)?;
+    // This process is in the directory of its starter, which its user need not be able to enter.
+    if plan.directory != c"." {
+        rustix::process::chdir(plan.directory)?;
+    }
     rustix::process::umask(Mode::from_raw_mode(UMASK));
     lift_limits(plan.is_privileged);
     reset_scheduling();

@@ -54,7 +54,7 @@ impl Placer {
     ) -> Result<(), Error> {
         let path = self.root.join(relative(to));
         let folder = path.parent().unwrap_or(&self.root);
-        fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
+        make_folders(folder).map_err(|e| Error::write(folder, e))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let beside = path.with_file_name(format!(".{name}.new"));
         match fs::remove_file(&beside) {
@@ -72,7 +72,48 @@ impl Placer {
     }
 }
 
+/// Makes the absent folders of a path. Everybody may read them, whatever the mask of the installer.
+fn make_folders(path: &Path) -> std::io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent() {
+        make_folders(above)?;
+    }
+    match fs::create_dir(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755))),
+    }
+}
+
 /// A path without its leading `/`, to be put below another.
 pub fn relative(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const ROOT: &str = "M3_TEST_ROOT";
+
+    #[test]
+    fn folders_are_readable_under_any_mask() {
+        // The mask is that of a whole process.
+        if let Some(root) = std::env::var_os(ROOT) {
+            Placer::new(Path::new(&root)).file(Path::new("/usr/lib/one"), b"", TEXT).unwrap();
+            return;
+        }
+        let root = std::env::temp_dir().join(format!("m3-placer-{}", std::process::id()));
+        let name = "install::placer::tests::folders_are_readable_under_any_mask";
+        let mut child = Command::new("sh");
+        child.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
+        assert!(child.args(["--exact", name]).env(ROOT, &root).output().unwrap().status.success());
+        for path in ["usr", "usr/lib"] {
+            let mode = fs::metadata(root.join(path)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o755, "{path}");
+        }
+        fs::remove_dir_all(&root).unwrap();
+    }
 }

@@ -58,3 +58,12 @@ fn the_variables_of_a_service_of_systemd_stay_with_it() {
     assert_eq!(names.iter().filter(|it| it.as_bytes().starts_with(b"PATH=")).count(), 1);
     assert!(!names.iter().any(|it| it.as_bytes().starts_with(b"NOTIFY_SOCKET=")));
 }
+
+#[test]
+fn a_process_whose_descriptor_found_no_room_is_no_error_number() {
+    let (ours, theirs) = crate::packet_pair().unwrap();
+    // A part that finds no room cuts a packet as a descriptor does.
+    let flags = rustix::net::SendFlags::empty();
+    rustix::net::send(&theirs, &[70_000_i32.to_ne_bytes(); 2].concat(), flags).unwrap();
+    assert_eq!(read_report(&ours).unwrap_err(), Errno::MFILE);
+}

@@ -136,6 +136,23 @@ fn no_daemon_above_the_program_or_on_the_search_path_is_started() {
 }
 
 #[test]
+fn a_daemon_starts_from_a_directory_that_its_user_may_not_enter() {
+    if !is_root("a directory of root") {
+        return;
+    }
+    let place = Place::new();
+    let folder = place.folder("bin", 0, 0o755);
+    let started = trap(&place, &folder.join("m3d"));
+    let node = place.folder("node", VICTIM, 0o700);
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={VICTIM}"), format!("--regid={VICTIM}")]);
+    command.arg("--clear-groups").arg(place.program()).arg("attach");
+    command.env_clear().current_dir(place.folder("closed", 0, 0o700));
+    let said = printed(command.env("M3_RUNTIME_DIR", &node).env("M3_DAEMON", folder.join("m3d")));
+    assert!(started.exists(), "{said}");
+}
+
+#[test]
 fn the_group_of_one_user_counts_as_that_user() {
     if !is_root("groups of one user") {
         return;
