@@ -104,7 +104,7 @@ class AsyncEndpoint:
         returns: Any = None,
         codec: Codec | None = None,
     ) -> Any:
-        """Sends a request and waits for the answer, as `Endpoint.call` does."""
+        """Sends a request and waits for the answer, as `Endpoint.call` does (no `Block`)."""
         turn = self._turns.setdefault(to, asyncio.Lock())
         try:
             async with asyncio.timeout(timeout), turn:
