@@ -1,25 +1,11 @@
 //! The guard around each call of C: no panic crosses the ABI, `errno` keeps its value, no thread is
 //! cancelled within, and a failure becomes a code and a reason.
-//!
-//! # Safety
-//! `errno` belongs to the calling thread for as long as the thread lives.
-//!
-//! # Source
-//! pthread_setcancelstate(3); pthreads(7): the close of a descriptor is a cancellation point, and a
-//! cancelled thread unwinds its frames, which those of Rust forbid
-#![allow(unsafe_code)]
 
 use crate::failure::{CallFailure, CallResult};
 use core::ffi::{c_int, c_long};
 use m3ipc::{Code, Timeout};
+pub(crate) use m3ipc_sys::{enclosed, uncancelled};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-unsafe extern "C" {
-    safe fn pthread_setcancelstate(state: c_int, before: &mut c_int) -> c_int;
-}
-
-/// `PTHREAD_CANCEL_DISABLE`.
-const NO_CANCEL: c_int = 1;
 
 /// Runs the body of a call. After a panic, which is a defect of this library, the outcome is
 /// unknown (-501).
@@ -35,29 +21,6 @@ pub(crate) fn call<T: From<c_int>>(body: impl FnOnce() -> CallResult<T>) -> T {
 #[inline(always)]
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, c_int> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|_panic| CallFailure::of(Code::Unknown).tell())
-}
-
-/// Runs `body` as no cancellation point, and restores `errno`.
-#[inline]
-pub(crate) fn enclosed<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: __errno_location has no preconditions.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: `errno` points to the errno of this thread, which no other thread accesses.
-    let before = unsafe { errno.read() };
-    let result = uncancelled(body);
-    // SAFETY: as for the read above.
-    unsafe { errno.write(before) };
-    result
-}
-
-/// Runs `body` as no cancellation point.
-#[inline]
-pub(crate) fn uncancelled<T>(body: impl FnOnce() -> T) -> T {
-    let (mut state, mut unused) = (0, 0);
-    pthread_setcancelstate(NO_CANCEL, &mut state);
-    let result = body();
-    pthread_setcancelstate(state, &mut unused);
-    result
 }
 
 /// Converts the time limit of a `_T` form.
@@ -82,19 +45,6 @@ mod tests {
         assert_eq!(call::<c_int>(|| panic!("a defect")), Code::Unknown.number());
         assert_eq!(call::<c_int>(|| Err(Code::Again.into())), Code::Again.number());
         assert_eq!(call::<c_int>(|| Ok(-35)), -35);
-    }
-
-    #[test]
-    fn a_call_keeps_errno() {
-        // SAFETY: the errno of this thread.
-        unsafe { libc::__errno_location().write(libc::EDOM) };
-        call::<c_int>(|| {
-            // SAFETY: the errno of this thread.
-            unsafe { libc::__errno_location().write(libc::EIO) };
-            Ok(0)
-        });
-        // SAFETY: the errno of this thread.
-        assert_eq!(unsafe { libc::__errno_location().read() }, libc::EDOM);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod credentials;
 mod descriptors;
 mod dispositions;
 mod doorbell;
+mod enclosed;
 mod end_marks;
 mod environment;
 mod errno;
@@ -68,6 +69,7 @@ pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, p
 pub use descriptors::above_standard;
 pub use dispositions::{ignore_children, notice_children, prepare_exec, survive_file_limit};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
+pub use enclosed::{enclosed, uncancelled};
 pub use end_marks::{EndMark, EndMarks};
 pub use environment::{is_privileged_program, text_variable, variable};
 pub use event_fd::EventFd;

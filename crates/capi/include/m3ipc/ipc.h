@@ -58,8 +58,8 @@ int mnx_send_T(int dst, m3_message *m, long timeout_ms);
  * Receives a message.
  *
  * From M3_ANY the order is: a remembered wakeup, then notifications, lowest slot first and one in
- * each call, then messages by priority, then arrival. From an endpoint, the call takes only what that
- * endpoint sent or notified.
+ * each call, then messages by priority, then arrival. From an endpoint, the call takes only what
+ * that endpoint sent or notified.
  *
  *   src         endpoint of the sender, or M3_ANY
  *   m           receives the message; the node vouches for m_source

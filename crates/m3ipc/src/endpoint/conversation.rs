@@ -208,9 +208,10 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Rings the doorbell of the peer, or lets the daemon ring.
+    /// Rings the doorbell of the peer, or lets the daemon ring. On the fast path too, so what may
+    /// close a descriptor is enclosed.
     fn ring_doorbell(&mut self) {
-        if !self.peer.ring() && !self.request_ring() {
+        if !self.peer.ring() && !m3ipc_sys::enclosed(|| self.request_ring()) {
             self.session.failed_rings_mut().add(self.peer.address());
         }
     }

@@ -340,9 +340,12 @@ impl Endpoint {
     #[cold]
     fn ring_if_due(&mut self) {
         if self.session.failed_rings_mut().is_due() {
-            // If the daemon died, the peer may have returned to its successor already.
-            self.reattach_soon();
-            self.repeat_rings();
+            // On the fast path of a call in C too, which encloses nothing itself.
+            m3ipc_sys::enclosed(|| {
+                // If the daemon died, the peer may have returned to its successor already.
+                self.reattach_soon();
+                self.repeat_rings();
+            });
         }
     }
 
