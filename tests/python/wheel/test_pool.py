@@ -216,3 +216,8 @@ def test_a_worker_that_ends_while_it_is_admitted_breaks_nothing(pool):
             assert worker.address is None
         worker.address = address
     assert pool.submit(work.total, np.ones(2)).result() == 2.0
+
+
+def test_a_result_that_views_its_argument_by_another_type_is_an_exception(pool):
+    with pytest.raises(m3ipc.TaskFailed, match="no plain bytes"):
+        pool.submit(work.as_pairs, pool.array(20_000)).result()

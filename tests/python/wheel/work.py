@@ -89,6 +89,11 @@ def parts(number, data):
     return {"rows": [np.full(number, 2.0), data], "none": None, "text": "t", "pid": os.getpid()}
 
 
+def as_pairs(array):
+    """The same memory with a type that no message describes."""
+    return array.view([("one", "f4"), ("two", "f4")])
+
+
 def fails(text):
     raise ValueError(text)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from . import Node, _bodies, _tasks
 from ._native import Message
-from .arrays import Array, block_under
+from .arrays import Array, block_under, plain_dtype
 from .errors import Died, Unbound
 
 # The name under which the parent's main program is imported, so that its guard does not run it.
@@ -112,6 +112,7 @@ def outgoing(endpoint: Any, to: int, results: list[Any]) -> tuple[dict[str, Any]
         if isinstance(view, Array):
             arrays.append(view)
             continue
+        plain_dtype(view.dtype)
         block = block_under(view)
         start = None if block is None else Array(block, view.dtype, (0,)).numpy().ctypes.data
         if block is None or start != view.ctypes.data or not view.flags.c_contiguous:
