@@ -221,3 +221,51 @@ def test_a_worker_that_ends_while_it_is_admitted_breaks_nothing(pool):
 def test_a_result_that_views_its_argument_by_another_type_is_an_exception(pool):
     with pytest.raises(m3ipc.TaskFailed, match="no plain bytes"):
         pool.submit(work.as_pairs, pool.array(20_000)).result()
+
+
+def test_a_pool_that_cannot_be_made_leaves_nothing(node):
+    def once():
+        with pytest.raises(FileNotFoundError):
+            Pool(1, node=node, executable="/missing")
+
+    once()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        once()
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert m3ipc.pool._sharing == 0
+    with pytest.raises(m3ipc.NotFound):
+        node.vm(f"pool{os.getpid()}")
+
+
+def test_a_child_by_fork_during_a_start_keeps_no_worker_alive(vm, node, monkeypatch):
+    started, closed, popen, close = [], [], subprocess.Popen, os.close
+
+    def ends_of_the_pipe(number):
+        pipe = os.readlink(f"/proc/self/fd/{number}")
+        paths = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+        return sum(os.path.islink(path) and os.readlink(path) == pipe for path in paths)
+
+    def forks(*words, **options):
+        if "pass_fds" not in options:
+            return popen(*words, **options)
+        child = os.fork()
+        if child == 0:
+            code = 100
+            try:
+                code = ends_of_the_pipe(options["pass_fds"][0])
+            finally:
+                os._exit(code)
+        started.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        return popen(*words, **options)
+
+    def closes(number):
+        closed.append(number in pool._processes._lifelines)
+        close(number)
+
+    monkeypatch.setattr(subprocess, "Popen", forks)
+    pool = Pool(1, vm=vm, node=node)
+    assert started == [1], "the end for reading alone"
+    monkeypatch.setattr(os, "close", closes)
+    pool.close()
+    assert closed and not any(closed), "a child would close the number of another descriptor"

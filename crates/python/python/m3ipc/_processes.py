@@ -90,6 +90,7 @@ class Processes:
         self._words = [interpreter(executable), *_flags(), "-c", _PROGRAM]
         self._lock = threading.Lock()
         self._running: list[Process] = []
+        self._lifelines: set[int] = set()
         self._is_ended = False
         self._owner = os.getpid()
 
@@ -101,6 +102,7 @@ class Processes:
             if self._is_ended:
                 return None
             read, write = os.pipe2(os.O_CLOEXEC)
+            self._lifelines.add(write)  # a child by fork of another thread closes it
             # Ctrl-C must not find a worker that is not ready for it: see `_worker.start`.
             former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
@@ -110,7 +112,7 @@ class Processes:
                 ), write)
                 self._running.append(process)
             except BaseException:
-                os.close(write)
+                self._close(write)
                 raise
             finally:
                 os.close(read)
@@ -126,7 +128,7 @@ class Processes:
         with self._lock:
             if process in self._running:
                 self._running.remove(process)
-                os.close(process.lifeline)
+                self._close(process.lifeline)
 
     def end(self) -> None:
         """Ends all processes, and starts no other."""
@@ -138,13 +140,18 @@ class Processes:
                 process.kill()
             for process in self._running:
                 process.end(0)
-                os.close(process.lifeline)
+                self._close(process.lifeline)
             self._running.clear()
+
+    def _close(self, lifeline: int) -> None:
+        self._lifelines.remove(lifeline)  # first: its number may soon be another descriptor's
+        os.close(lifeline)
 
     def after_fork(self) -> None:
         """In a child by fork: the workers are the parent's, and must end with it alone."""
-        for process in self._running:
-            os.close(process.lifeline)
+        for lifeline in self._lifelines:
+            os.close(lifeline)
+        self._lifelines = set()
         self._running = []
 
 

@@ -21,6 +21,7 @@ started. A task that no worker had taken is repeated, unless its array was lost 
 from __future__ import annotations
 
 import collections
+import contextlib
 import hmac
 import itertools
 import os
@@ -113,9 +114,6 @@ class Pool:
         self._processes = Processes(executable)
         self._finalizer = weakref.finalize(self, self._processes.end)
         self._node = node or Node()
-        self._is_sharing = vm is None
-        self._vm = vm or self._share_vm()
-        self._endpoint = self._vm.bind()
         self._lock = threading.RLock()  # of the endpoint and of all below
         self._is_admitted = threading.Condition(self._lock)
         self._queue: collections.deque[_Task] = collections.deque()
@@ -125,18 +123,36 @@ class Pool:
         self._ended = 0
         self._closing = False
         self._broken: BaseException | None = None
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._own = self._own_identity()
-        for _ in range(workers or os.cpu_count() or 1):
-            self._start_worker()
-        _pools.add(self)
-        self._thread = threading.Thread(target=self._dispatch, name="m3ipc-pool", daemon=True)
-        self._thread.start()
+        with contextlib.ExitStack() as ends:
+            self._vm = vm or self._share_vm(ends)
+            self._endpoint = self._vm.bind()
+            ends.callback(self._endpoint.close)
+            self._own = self._own_identity()
+            self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+            for descriptor in self._wake_read, self._wake_write:
+                ends.callback(os.close, descriptor)
+            _pools.add(self)
+            # First the workers: none of them is to find the endpoint gone.
+            ends.callback(self._finalizer)
+            ends.callback(_pools.discard, self)
+            for _ in range(workers or os.cpu_count() or 1):
+                self._start_worker()
+            self._thread = threading.Thread(target=self._dispatch, name="m3ipc-pool", daemon=True)
+            self._thread.start()
+            self._ends = ends.pop_all()
 
-    def _share_vm(self) -> Vm:
+    def _share_vm(self, ends: contextlib.ExitStack) -> Vm:
         global _sharing
+        vm = self._node.open_vm(f"pool{os.getpid()}", life="creator", grace=1)
         _sharing += 1
-        return self._node.open_vm(f"pool{os.getpid()}", life="creator", grace=1)
+        ends.callback(self._leave_vm)
+        return vm
+
+    def _leave_vm(self) -> None:
+        global _sharing
+        _sharing -= 1
+        if _sharing == 0:
+            self._node.end_vm(self._vm)
 
     def _own_identity(self) -> tuple[int, int] | None:
         """The process and the user of this process, as the daemon sees them."""
@@ -208,16 +224,7 @@ class Pool:
             self._is_admitted.notify_all()
             self._wake()
         self._thread.join()
-        # First the workers: none of them is to find the endpoint gone.
-        self._finalizer()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
-        self._endpoint.close()
-        if self._is_sharing:
-            global _sharing
-            _sharing -= 1
-            if _sharing == 0:
-                self._node.end_vm(self._vm)
+        self._ends.close()
 
     def __enter__(self) -> Pool:
         self._check()
