@@ -126,3 +126,15 @@ def test_bytes_go_and_come_back_by_annotation(pool):
         assert pool.submit(work.same_job, job).result(LIMIT_S) == job
     pair = pool.submit(work.bytes_and_length, b"\x00\xff").result(LIMIT_S)
     assert pair == (b"\x00\xff", 2) and isinstance(pair, tuple)
+
+
+def test_dataclasses_inside_an_annotation_are_made(pool):
+    one, two = work.Point(1, 2), work.Point(3, 4)
+    marked = work.Marked(two, np.ones(3))
+    task = pool.submit(work.inner, [one, two], {"one": one}, None, marked)
+    assert task.result(LIMIT_S) == [one, two, one, None, two]
+
+
+def test_a_dataclass_that_cannot_be_made_is_an_exception(pool):
+    with pytest.raises(m3ipc.TaskFailed, match="no form in JSON"):
+        pool.submit(work.odd, work.Odd("/tmp")).result(LIMIT_S)

@@ -81,6 +81,28 @@ def move(point: Point, by: tuple[int, int]) -> Point:
     return Point(point.x + by[0], point.y + by[1])
 
 
+@dataclass
+class Marked:
+    point: Point
+    marks: np.ndarray
+
+
+@dataclass
+class Odd:
+    where: os.PathLike
+
+
+def inner(
+    row: list[Point], names: dict[str, Point], maybe: Point | None, marked: Marked
+) -> list[Point | None]:
+    assert isinstance(marked.marks, np.ndarray)
+    return [*row, *names.values(), maybe, marked.point]
+
+
+def odd(value: Odd) -> Odd:
+    return value
+
+
 def kinds(first: Point, /, second: Point, *more: Point, last: Job, **others: Job) -> list:
     return [type(one).__name__ for one in (first, second, *more, last, *others.values())]
 

@@ -109,14 +109,24 @@ def hints_of(function: Any) -> dict[str, Any]:
 
 
 def annotated(value: Any, hint: Any) -> Any:
-    """The plain value as its annotation wants it, if that is a dataclass or a tuple."""
+    """The plain value as its annotation wants it, if that has a dataclass or is a tuple or set."""
+    if _has_dataclass(hint):
+        return reader(hint, has_bytes=True)(value, "$")
     kind = typing.get_origin(hint) or hint
-    if dataclasses.is_dataclass(kind) or (kind in (tuple, set) and isinstance(value, list)):
+    if kind in (tuple, set) and isinstance(value, list):
         try:
             return reader(hint, has_bytes=True)(value, "$")
-        except TypeError:  # an annotation with types of others, as arrays
+        except TypeError:  # an annotation with types of others
             return tuple(value) if kind is tuple else value
     return value
+
+
+def _has_dataclass(hint: Any) -> bool:
+    """Whether an annotation is a dataclass, or has one inside."""
+    kind = typing.get_origin(hint) or hint
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return True
+    return any(map(_has_dataclass, typing.get_args(hint)))
 
 
 def arguments(function: Any, task: Any, views: list[Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -102,6 +102,12 @@ def is_array(value: Any) -> bool:
     return numpy is not None and type(value) in (numpy.ndarray, numpy.memmap)
 
 
+def is_array_type(kind: Any) -> bool:
+    """Whether the values of a type travel as arrays."""
+    numpy = sys.modules.get("numpy")
+    return kind is Array or (numpy is not None and kind is numpy.ndarray)
+
+
 def plain_dtype(dtype: Any) -> np.dtype[Any]:
     """The numpy type, if its values are plain bytes that its name describes."""
     import numpy

@@ -31,6 +31,8 @@ import typing
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from .arrays import is_array, is_array_type
+
 try:
     import msgspec
 except ImportError:  # only `MessagePack` needs it
@@ -187,6 +189,8 @@ def _reader(into: Any, made: _Made) -> Reader:
         return _collection(kind, _reader(parts[0] if parts else Any, made))
     if kind is tuple:
         return _tuple(parts, made)
+    if made.has_bytes and is_array_type(kind):
+        return _array
     if kind in (bytes, bytearray) and made.has_bytes:
         return lambda value, at: kind(_need(value, bytes, at))
     if kind in (bytes, bytearray):
@@ -199,6 +203,12 @@ def _reader(into: Any, made: _Made) -> Reader:
 
 
 _LITERAL = (str, int, bool, type(None))
+
+
+def _array(value: Any, at: str) -> Any:
+    if is_array(value):
+        return value
+    raise _expected(at, "an array", value)
 
 
 def _null(value: Any, at: str) -> None:
