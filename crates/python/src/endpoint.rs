@@ -3,18 +3,19 @@
 mod blocks;
 mod body;
 mod calls;
+mod entry;
 mod owned;
 
 use crate::anchor::Anchor;
-use crate::block::{Block, Given, Memory};
-use crate::error::{Fault, busy, closed, of_receive};
+use crate::block::{Block, Given};
+use crate::error::{Fault, busy};
 use crate::fork::Birth;
 use crate::interpreter::{call as call_python, detach};
 use crate::message::{Delivery, Message, bodies};
 use crate::signals::Signals;
 use crate::timeout::of_seconds;
 use body::{message_of, raw, refuse};
-use m3ipc::{ANY, Address, Code, PendingRequest, PendingSend, ReceiveError, Source, Timeout};
+use m3ipc::{ANY, Address, Code, PendingRequest, PendingSend, Timeout, Withdrawal};
 use owned::Owned;
 use pyo3::prelude::*;
 use std::os::fd::AsRawFd;
@@ -71,32 +72,6 @@ impl Endpoint {
             signals,
             birth: Birth::now(),
         }
-    }
-
-    /// Makes a call without the interpreter lock.
-    fn enter<R: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&mut Owned) -> Result<R, Fault> + Send,
-    ) -> PyResult<R> {
-        self.birth.check("endpoint")?;
-        let (made, raised) = detach(py, || {
-            let Ok(mut bound) = self.bound.try_lock() else {
-                return (Err(busy("endpoint")), Ok(()));
-            };
-            let Some(bound) = bound.as_mut() else { return (Err(closed("endpoint")), Ok(())) };
-            self.signals.clear();
-            (call(bound), self.signals.check())
-        });
-        raised?;
-        Ok(made?)
-    }
-
-    /// Makes a call that never waits, and keeps the interpreter lock: a release costs more.
-    fn enter_quick<R>(&self, call: impl FnOnce(&mut Owned) -> Result<R, Fault>) -> PyResult<R> {
-        self.birth.check("endpoint")?;
-        let mut bound = self.bound.try_lock().map_err(|_| busy("endpoint"))?;
-        call(bound.as_mut().ok_or_else(|| closed("endpoint"))?).map_err(PyErr::from)
     }
 }
 
@@ -381,23 +356,16 @@ impl Endpoint {
     /// A message that is there now, or None.
     #[pyo3(signature = (source=None))]
     fn try_receive(slf: &Bound<'_, Self>, source: Option<i32>) -> PyResult<Option<Message>> {
-        let source = source.map_or(Source::Any, |source| Source::from(Address(source)));
-        let found = slf.get().enter(slf.py(), |bound| {
-            match bound.endpoint.receive_bytes(source, Timeout::NoWait) {
-                Ok((received, data)) => Ok(Some((received, data, bound.endpoint.take_block()))),
-                Err(ReceiveError::WouldBlock(_)) => Ok(None),
-                Err(error) => Err(of_receive(error, source)),
-            }
-        })?;
-        let Some((received, data, block)) = found else { return Ok(None) };
-        Message::of(
-            (slf.as_any(), reply_by),
-            received.message,
-            &data,
-            Delivery::of(&received),
-            block,
-        )
-        .map(Some)
+        Self::receive_now(slf, source, false).map(|(message, _)| message)
+    }
+
+    /// The same for one of several tasks that await the descriptor, and the count of all news.
+    fn _try_receive(
+        slf: &Bound<'_, Self>,
+        source: Option<i32>,
+        has_others: bool,
+    ) -> PyResult<(Option<Message>, u64)> {
+        Self::receive_now(slf, source, has_others)
     }
 
     fn _begin(
@@ -439,7 +407,8 @@ impl Endpoint {
         Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block).map(Some)
     }
 
-    fn _abandon(slf: &Bound<'_, Self>, pending: &Pending) -> PyResult<Option<Message>> {
+    /// Gives a request up, with an answer that has come. Whether the server had taken it.
+    fn _abandon(slf: &Bound<'_, Self>, pending: &Pending) -> PyResult<bool> {
         Self::abandon(slf, pending)
     }
 
@@ -472,14 +441,12 @@ impl Endpoint {
         })
     }
 
-    fn _withdraw(&self, py: Python<'_>, sending: &Sending) -> PyResult<()> {
+    /// Gives a message up. Whether the receiver has taken it.
+    fn _withdraw(&self, py: Python<'_>, sending: &Sending) -> PyResult<bool> {
         self.enter(py, |bound| {
             let mut send = sending.send.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(open) = send.take() {
-                // Taken or not: the caller has given the message up.
-                let _ = bound.endpoint.withdraw(&open);
-            }
-            Ok(())
+            let open = send.take();
+            Ok(open.is_some_and(|open| bound.endpoint.withdraw(&open) == Withdrawal::Taken))
         })
     }
 
@@ -520,10 +487,7 @@ impl Endpoint {
 
     /// Gives a block back to its object after a hand-over that failed.
     fn _take_back_into(&self, py: Python<'_>, given: &Given, into: &Block) -> PyResult<bool> {
-        let back = self.enter(py, |bound| Ok(bound.endpoint.take_back_given(&given.given)))?;
-        let is_back = back.is_some();
-        into.restore(back.map(Memory::Shared));
-        Ok(is_back)
+        self.take_block_back(py, given, into)
     }
 
     /// Replies with a block. Whether its client still waited; else the block comes back.

@@ -303,3 +303,72 @@ def test_a_cancelled_send_is_withdrawn(bind):
         assert (await receiver.receive(timeout=30)).data == b"last"
 
     run(main())
+
+
+@pytest.mark.parametrize("count", [10, 100_000])
+def test_an_array_that_was_taken_does_not_come_back(bind, count):
+    async def main():
+        server, client = AsyncEndpoint(bind()), AsyncEndpoint(bind())
+        for begin in client.call, client.send:
+            array = client.endpoint.array(count)
+            task = asyncio.create_task(begin(server.address, array))
+            await waits(client)
+            message = server.endpoint.try_receive()
+            assert message.array.shape == (count,)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert not array.is_held
+
+    run(main())
+
+
+class Notifying:
+    """An endpoint that a client notifies right after a poll for it has found nothing."""
+
+    def __init__(self, endpoint, clients, number):
+        self._endpoint, self._clients, self._number, self.polls = endpoint, clients, number, []
+
+    def __getattr__(self, name):
+        return getattr(self._endpoint, name)
+
+    def _try_receive(self, source, has_others):
+        self.polls.append(source)
+        found = self._endpoint._try_receive(source, has_others)
+        if found[0] is None and len(self.polls) == self._number:
+            self._clients[source].notify(self.address)
+        return found
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_a_poll_that_takes_the_ring_of_another_task_wakes_it(bind, number):
+    async def main():
+        server, one, two, three = (AsyncEndpoint(bind()) for _ in range(4))
+        clients = {client.address: client for client in (one, two)}
+        for client in one, two, three:
+            client.notify(server.address)
+            await server.receive()
+        tasks = {to: asyncio.create_task(server.receive(to)) for to in clients}
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(server._waiters) == 2
+        server.endpoint = Notifying(server.endpoint, clients, number)
+        three.notify(server.address)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        if len(server.endpoint.polls) < number:
+            server.endpoint._number = 0
+            one.notify(server.address)
+        done, late = await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+        (first,) = [to for to, task in tasks.items() if task in done]
+        (second,) = clients.keys() - {first}
+        # Without news the tasks do not wake each other.
+        polls = len(server.endpoint.polls)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(server.endpoint.polls) <= polls + 2
+        clients[second].notify(server.address)
+        assert (await tasks[second]).source == second
+        assert (await server.receive()).source == three.address
+
+    run(main())

@@ -8,6 +8,7 @@ import threading
 import m3ipc
 import numpy as np
 import pytest
+from m3ipc import _bodies
 
 
 def echo(message):
@@ -351,3 +352,47 @@ def test_numbers_of_numpy_and_mapped_files_arrive(serving, tmp_path):
     assert found[0] is mapped
     to, client = serving(echo)
     assert client.call(to, mapped).array.numpy().tolist() == mapped.tolist()
+
+
+@pytest.mark.parametrize("count", [10, 100_000])
+def test_an_array_of_a_taken_request_does_not_come_back(bind, count):
+    server, client = bind(), bind()
+    taken = []
+
+    def takes():
+        taken.append(server.receive(timeout=30))
+        server.close()
+
+    taking = threading.Thread(target=takes)
+    taking.start()
+    array = client.array(count)
+    with pytest.raises(m3ipc.DiedAfter) as error:
+        client.call(server.address, array, timeout=30)
+    taking.join()
+    assert error.value.taken and taken[0].array.shape == (count,)
+    assert not array.is_held
+
+
+def test_an_array_comes_back_after_the_call_of_another_thread(bind):
+    server, client = bind(), bind()
+    array = client.array(100_000)
+    _, _, given = _bodies.encode(client, server.address, array, None)
+
+    def waits():
+        while True:
+            try:
+                return client.receive(server.address, timeout=30)
+            except m3ipc.Busy:  # the look below came between
+                pass
+
+    waiting = threading.Thread(target=waits)
+    waiting.start()
+    with pytest.raises(m3ipc.Busy):
+        while True:
+            client.receive_limit
+    ending = threading.Thread(target=server.notify, args=(client.address,))
+    ending.start()
+    _bodies.take_back(client, given)
+    assert array.is_held
+    waiting.join()
+    ending.join()

@@ -6,10 +6,10 @@
 //! readable while one of them has not polled since the latest news. Any other call that may read
 //! frames disarms, which is news for all.
 
-use super::Endpoint;
 use super::own_doorbell::Doorbell;
-use crate::error::{Fail, NodeError};
-use crate::timeout::Deadline;
+use super::{Endpoint, Received, Source};
+use crate::error::{Fail, NodeError, ReceiveError};
+use crate::timeout::{Deadline, Timeout};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Code};
 use m3ipc_link::WaitMode;
@@ -269,7 +269,29 @@ impl Endpoint {
     #[inline]
     pub(super) fn begin_receive(&mut self) {
         if self.waiter.is_armed() {
-            self.begin_poll(self.claims.has_any());
+            let others = self.waiter.doorbell().is_some_and(Doorbell::has_other_receives);
+            self.begin_poll(others || self.claims.has_any());
+        }
+    }
+
+    /// Receives without a wait as [`receive_bytes`](Self::receive_bytes), for one of several tasks
+    /// that await the descriptor: beside others it leaves the doorbell armed. Also returns the
+    /// count of all news. If it has grown, the others poll too.
+    #[doc(hidden)]
+    pub fn receive_beside(
+        &mut self,
+        source: Source,
+        has_others: bool,
+    ) -> (Result<(Received, Vec<u8>), ReceiveError>, u64) {
+        self.set_other_receives(has_others);
+        let received = self.receive_bytes(source, Timeout::NoWait);
+        self.set_other_receives(false);
+        (received, self.news().unwrap_or_default())
+    }
+
+    fn set_other_receives(&mut self, has_others: bool) {
+        if let Some(doorbell) = self.waiter.doorbell_mut() {
+            doorbell.set_other_receives(has_others);
         }
     }
 

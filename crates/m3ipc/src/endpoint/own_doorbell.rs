@@ -30,6 +30,8 @@ pub(super) struct Doorbell {
     activity: u64,
     /// The news at the last receive that found nothing.
     receive_seen: Option<u64>,
+    /// Whether other receives than the present one await the descriptor.
+    has_other_receives: bool,
     /// Whether the endpoint itself keeps the descriptor readable.
     is_kept_readable: bool,
     /// Whether the present call ends before all was looked at, so that another look is due.
@@ -55,6 +57,7 @@ impl Doorbell {
             news: 1,
             activity: control.activity(),
             receive_seen: None,
+            has_other_receives: false,
             is_kept_readable: false,
             is_unsettled: false,
             receiver_due_ns: None,
@@ -142,6 +145,16 @@ impl Doorbell {
     /// Whether a receive has found nothing, so that it awaits the descriptor.
     pub(super) fn awaits_receive(&self) -> bool {
         self.receive_seen.is_some()
+    }
+
+    /// Whether the receives from now on are beside others that await the descriptor.
+    pub(super) fn set_other_receives(&mut self, has_others: bool) {
+        self.has_other_receives = has_others;
+    }
+
+    /// Whether the present receive is beside others.
+    pub(super) fn has_other_receives(&self) -> bool {
+        self.has_other_receives
     }
 
     /// Whether a receive has not looked since these news.

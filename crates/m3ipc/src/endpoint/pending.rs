@@ -14,6 +14,7 @@ use crate::error::{Fail, SendRecError};
 use crate::octets::Octets;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, Message, Verb};
+use m3ipc_link::ends::Delivery;
 use m3ipc_link::{Cancelled, MessageKind, SlotRefusal};
 use std::sync::Arc;
 
@@ -429,7 +430,7 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
-        self.abandon_into(pending, &mut Buffer::none()).map(|(answer, _)| answer)
+        self.abandon_into(pending, &mut Buffer::none()).0.map(|(answer, _)| answer)
     }
 
     /// Gives a request up as [`abandon`](Self::abandon) does, and returns an answer that had come
@@ -447,35 +448,46 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn abandon_bytes(&mut self, pending: &PendingRequest) -> Option<(Message, Vec<u8>)> {
+        self.abandon_told(pending).0
+    }
+
+    /// The same. Also returns whether the server had taken the request.
+    #[doc(hidden)]
+    pub fn abandon_told(&mut self, pending: &PendingRequest) -> (Option<(Message, Vec<u8>)>, bool) {
         let mut bytes = Vec::new();
-        let (answer, length) = self.abandon_into(pending, &mut Buffer::of(&mut bytes))?;
-        bytes.truncate(length);
-        Some((answer, bytes))
+        let (answer, is_taken) = self.abandon_into(pending, &mut Buffer::of(&mut bytes));
+        let answer = answer.map(|(answer, length)| {
+            bytes.truncate(length);
+            (answer, bytes)
+        });
+        (answer, is_taken)
     }
 
     fn abandon_into(
         &mut self,
         pending: &PendingRequest,
         buffer: &mut Buffer<'_>,
-    ) -> Option<(Message, usize)> {
+    ) -> (Option<(Message, usize)>, bool) {
         if self.membership.check_bound().is_err() {
-            return None;
+            return (None, false);
         }
         self.disarm();
-        let answer = match pending.claim.set(ClaimState::Ended) {
+        let ended = match pending.claim.set(ClaimState::Ended) {
             ClaimState::Posted(request) => {
                 let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
-                self.clear_request(pending.to, request, is_withdrawn, buffer)
+                let answer = self.clear_request(pending.to, request, is_withdrawn, buffer);
+                (answer, !is_withdrawn)
             }
             ClaimState::Settled(Ok(RequestEnd::Answered(message, length)), bytes) => {
                 if let Buffer::UpTo(into, _) = buffer {
                     **into = bytes.0;
                 }
-                Some((message, length))
+                (Some((message, length)), true)
             }
-            _ => None,
+            ClaimState::Settled(Err(fail), _) => (None, fail.delivery() == Delivery::Taken),
+            _ => (None, false),
         };
         self.end_claim(pending.to, &pending.claim);
-        answer
+        ended
     }
 }

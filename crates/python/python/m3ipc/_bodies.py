@@ -133,11 +133,13 @@ def with_arrays(
     return b"".join([_LENGTH.pack(len(head)), head, *parts, rest]), MARK, given
 
 
-def take_back(endpoint: Any, given: _Given) -> None:
-    """Puts the blocks that nobody accepted back into their arrays."""
+def take_back(endpoint: Any, given: _Given, taken: bool | None = None) -> None:
+    """Puts the blocks that nobody accepted back into their arrays, and the bytes of the small ones
+    unless the peer has taken the message."""
     for one, array in given:
         if isinstance(one, bytes):
-            array.block._put_bytes(one)
+            if not taken:
+                array.block._put_bytes(one)
             continue
         try:
             endpoint._take_back_into(one, array.block)
@@ -293,8 +295,8 @@ def call(
         data, inline, given = encode(endpoint, to, body, codec)
         try:
             answer = endpoint._call(to, data, m_type, timeout, inline)
-        except BaseException:
-            take_back(endpoint, given)
+        except BaseException as error:
+            take_back(endpoint, given, getattr(error, "taken", None))
             raise
     return answer if into is None else decode(answer, into, codec)
 
@@ -309,8 +311,8 @@ def send(
     data, inline, given = encode(endpoint, to, body, codec)
     try:
         endpoint._send(to, data, m_type, timeout, inline)
-    except BaseException:
-        take_back(endpoint, given)
+    except BaseException as error:
+        take_back(endpoint, given, getattr(error, "taken", None))
         raise
 
 

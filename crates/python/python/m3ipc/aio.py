@@ -46,6 +46,7 @@ class AsyncEndpoint:
         self._fd = endpoint.fileno()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters: set[asyncio.Future[None]] = set()
+        self._news = 0  # the count at the latest poll of a receive
         self._turns: weakref.WeakValueDictionary[int, asyncio.Lock] = weakref.WeakValueDictionary()
 
     @property
@@ -73,19 +74,19 @@ class AsyncEndpoint:
             raise self._late(error, "receive", source) from None
 
     async def _receive(self, source: int | None) -> Message:
-        is_first = True
         while True:
-            has_ended = True
+            is_news = True
             try:
-                if (message := self.endpoint.try_receive(source)) is not None:
+                message, news = self.endpoint._try_receive(source, bool(self._waiters))
+                is_news = message is not None or news != self._news
+                self._news = news
+                if message is not None:
                     return message
-                has_ended = False
             finally:
-                # A poll takes the rings of all, and a take ends them: the other tasks poll too.
-                # A repeated poll that finds nothing wakes no task, since two would wake each other.
-                if self._waiters and (is_first or has_ended):
+                # A poll takes the rings of all, so the other tasks poll after news. A poll without
+                # news wakes no task, since two would wake each other.
+                if self._waiters and is_news:
                     self._wake()
-            is_first = False
             await self._ready()
 
     def __aiter__(self) -> AsyncIterator[Message]:
@@ -116,24 +117,25 @@ class AsyncEndpoint:
     async def _call(self, to: int, body: Any, m_type: int, codec: Codec | None) -> Message:
         endpoint = self.endpoint
         data, inline, given = _bodies.encode(endpoint, to, body, codec)
+        pending = None
         try:
             pending = endpoint._begin(to, data, m_type, inline)
-            try:
-                while (answer := endpoint._poll(pending)) is None:
-                    await self._ready()
-                return answer
-            except BaseException:
-                self._abandon(pending)
-                raise
-        except BaseException:
-            _bodies.take_back(endpoint, given)
+            while (answer := endpoint._poll(pending)) is None:
+                await self._ready()
+            return answer
+        except BaseException as error:
+            self._give_up(endpoint._abandon, pending, given, error)
             raise
 
-    def _abandon(self, pending: Any) -> None:
-        try:
-            self.endpoint._abandon(pending)  # the arrays of a late answer end with it
-        except Error:  # the endpoint is gone, and the request with it
-            pass
+    def _give_up(self, end: Any, begun: Any, given: Any, error: BaseException) -> None:
+        """Ends a message that was begun, and takes its arrays back if the peer has not taken it."""
+        taken = getattr(error, "taken", None)
+        if begun is not None:
+            try:
+                taken = end(begun) or taken  # the arrays of a late answer end with it
+            except Error:  # the endpoint is gone, and the message with it
+                pass
+        _bodies.take_back(self.endpoint, given, taken)
 
     async def send(
         self,
@@ -162,23 +164,14 @@ class AsyncEndpoint:
     async def _send(self, to: int, body: Any, m_type: int, codec: Codec | None) -> None:
         endpoint = self.endpoint
         data, inline, given = _bodies.encode(endpoint, to, body, codec)
+        sending = None
         try:
             sending = endpoint._begin_send(to, data, m_type, inline)
-            try:
-                while not endpoint._poll_send(sending):
-                    await self._ready()
-            except BaseException:
-                self._withdraw(sending)
-                raise
-        except BaseException:
-            _bodies.take_back(endpoint, given)
+            while not endpoint._poll_send(sending):
+                await self._ready()
+        except BaseException as error:
+            self._give_up(endpoint._withdraw, sending, given, error)
             raise
-
-    def _withdraw(self, sending: Any) -> None:
-        try:
-            self.endpoint._withdraw(sending)
-        except Error:  # the endpoint is gone, and the message with it
-            pass
 
     async def _send_block(self, to: int, block: Block, m_type: int) -> None:
         pause = _PAUSE_FIRST

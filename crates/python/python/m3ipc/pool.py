@@ -478,7 +478,7 @@ class Pool:
         task = worker.task
         assert task is not None
         worker.task = worker.pending = None
-        _bodies.take_back(self._endpoint, worker.given)
+        _bodies.take_back(self._endpoint, worker.given, getattr(error, "taken", None))
         worker.given = []
         # A killed worker may be unbound before its process can be seen to have ended.
         is_dead = isinstance(error, (Died, NoSuchPeer)) or worker.process.has_ended()

@@ -1,11 +1,15 @@
 //! Blocks that are given, accepted, and sent with a message.
 
+use super::owned::Owned;
 use super::{Endpoint, reply_by};
 use crate::block::{self, Block, Given, Memory};
 use crate::error::Fault;
 use crate::message::{Delivery, Message};
 use m3ipc::{Address, AreaError, Code, Timeout};
 use pyo3::prelude::*;
+
+/// Looks for the end of another thread's call before a block is lost: two seconds.
+const TAKE_BACK_LOOKS: u32 = 2_000;
 
 impl Endpoint {
     pub(super) fn give_block(&self, py: Python<'_>, to: Address, block: &Block) -> PyResult<Given> {
@@ -46,6 +50,21 @@ impl Endpoint {
             })
         })?;
         Ok(Block::of(block))
+    }
+
+    /// Gives a block back to its object after a hand-over that failed. Another thread may have
+    /// begun a call meanwhile, which this one awaits for a while.
+    pub(super) fn take_block_back(
+        &self,
+        py: Python<'_>,
+        given: &Given,
+        into: &Block,
+    ) -> PyResult<bool> {
+        let take = |bound: &mut Owned| Ok(bound.endpoint.take_back_given(&given.given));
+        let back = self.enter_after(py, TAKE_BACK_LOOKS, take)?;
+        let is_back = back.is_some();
+        into.restore(back.map(Memory::Shared));
+        Ok(is_back)
     }
 
     /// Replies with a block. Whether its client still waited; else the block comes back.

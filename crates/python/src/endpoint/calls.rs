@@ -7,7 +7,7 @@ use crate::error::{Fault, of_receive};
 use crate::interpreter::call;
 use crate::message::{Delivery, Message, bodies};
 use crate::timeout::of_seconds;
-use m3ipc::{Address, LONG_MAX_BYTES, Source, Timeout};
+use m3ipc::{Address, LONG_MAX_BYTES, ReceiveError, Source, Timeout};
 use pyo3::prelude::*;
 use std::sync::PoisonError;
 
@@ -68,16 +68,44 @@ impl Endpoint {
         Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block)
     }
 
-    /// Gives a request up. Returns an answer that had come: its arrays are accepted then, so that
-    /// they end with it.
-    pub(super) fn abandon(slf: &Bound<'_, Self>, pending: &Pending) -> PyResult<Option<Message>> {
-        let late = slf.get().enter(slf.py(), |bound| {
+    /// Gives a request up. Whether the server had taken it. The arrays of an answer that had come
+    /// are accepted, so that they end with it.
+    pub(super) fn abandon(slf: &Bound<'_, Self>, pending: &Pending) -> PyResult<bool> {
+        let (late, is_taken) = slf.get().enter(slf.py(), |bound| {
             let mut request = pending.request.lock().unwrap_or_else(PoisonError::into_inner);
-            let late = request.take().and_then(|open| bound.endpoint.abandon_bytes(&open));
-            Ok(late.map(|(answer, data)| (answer, data, bound.endpoint.take_block())))
+            let Some(open) = request.take() else { return Ok((None, false)) };
+            let (late, is_taken) = bound.endpoint.abandon_told(&open);
+            let late = late.map(|(answer, data)| (answer, data, bound.endpoint.take_block()));
+            Ok((late, is_taken))
         })?;
-        let Some((answer, data, block)) = late else { return Ok(None) };
-        Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block).map(Some)
+        if let Some((answer, data, block)) = late {
+            Message::of((slf.as_any(), reply_by), answer, &data, Delivery::default(), block)?;
+        }
+        Ok(is_taken)
+    }
+
+    /// A message that is there now, and the count of all news.
+    pub(super) fn receive_now(
+        slf: &Bound<'_, Self>,
+        source: Option<i32>,
+        has_others: bool,
+    ) -> PyResult<(Option<Message>, u64)> {
+        let source = source.map_or(Source::Any, |source| Source::from(Address(source)));
+        let (found, news) = slf.get().enter(slf.py(), |bound| {
+            let (received, news) = bound.endpoint.receive_beside(source, has_others);
+            match received {
+                Ok((received, data)) => {
+                    Ok((Some((received, data, bound.endpoint.take_block())), news))
+                }
+                Err(ReceiveError::WouldBlock(_)) => Ok((None, news)),
+                Err(error) => Err(of_receive(error, source)),
+            }
+        })?;
+        let Some((received, data, block)) = found else { return Ok((None, news)) };
+        let delivery = Delivery::of(&received);
+        let message =
+            Message::of((slf.as_any(), reply_by), received.message, &data, delivery, block)?;
+        Ok((Some(message), news))
     }
 
     pub(super) fn receive_within(
