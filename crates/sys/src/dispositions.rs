@@ -1,12 +1,15 @@
 //! Dispositions of signals that a program inherits from its starter.
 //!
 //! # Safety
-//! The kernel reads an action and a mask from constants and locals. No disposition here is a
-//! handler.
+//! The kernel reads an action and a mask from constants and locals, and writes an action to a
+//! local. No disposition here is a handler. The loader calls the function of `.init_array` once.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 const SIGNAL_MAX: c_int = 64;
 const SIGNAL_SET_BYTES: usize = 8;
@@ -26,6 +29,59 @@ fn set(signal: c_int, action: &Action) {
             null::<c_void>(),
             SIGNAL_SET_BYTES,
         );
+    }
+}
+
+/// Whether this program began with an ignored SIGPIPE.
+static BEGAN_WITHOUT_PIPE: AtomicBool = AtomicBool::new(false);
+
+/// Notes the disposition of SIGPIPE before Rust's runtime ignores it.
+#[cfg(not(miri))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_PIPE: extern "C" fn() = note_pipe;
+
+#[cfg(not(miri))]
+extern "C" fn note_pipe() {
+    unsafe extern "C" {
+        /// The first byte of the program or library that has this code; the linker defines it.
+        static __ehdr_start: u8;
+    }
+    // A library in another program makes no system call: a filter may forbid it.
+    // SAFETY: getauxval(3) takes an integer.
+    let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+    if headers.wrapping_sub((&raw const __ehdr_start) as u64) > size_of::<libc::Elf64_Ehdr>() as u64
+    {
+        return;
+    }
+    let mut action: Action = DEFAULT;
+    // SAFETY: the kernel writes a live action of its own layout.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            libc::SIGPIPE,
+            null::<c_void>(),
+            action.as_mut_ptr(),
+            SIGNAL_SET_BYTES,
+        );
+    }
+    BEGAN_WITHOUT_PIPE.store(action[0] == libc::SIG_IGN, Ordering::Relaxed);
+}
+
+/// Leaves the program of a command an ignored SIGPIPE, where this program began with one. Else the
+/// program gets the default.
+///
+/// # Source
+/// sigaction(2), execve(2)
+pub fn keep_ignored_pipe(command: &mut Command) {
+    if BEGAN_WITHOUT_PIPE.load(Ordering::Relaxed) {
+        // SAFETY: the hook makes one system call, which takes no lock.
+        unsafe {
+            command.pre_exec(|| {
+                set(libc::SIGPIPE, &IGNORE);
+                Ok(())
+            })
+        };
     }
 }
 

@@ -67,7 +67,9 @@ pub use cpu_demand::{
 };
 pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, peer_user};
 pub use descriptors::above_standard;
-pub use dispositions::{ignore_children, notice_children, prepare_exec, survive_file_limit};
+pub use dispositions::{
+    ignore_children, keep_ignored_pipe, notice_children, prepare_exec, survive_file_limit,
+};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use enclosed::{enclosed, uncancelled};
 pub use end_marks::{EndMark, EndMarks};

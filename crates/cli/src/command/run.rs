@@ -47,12 +47,14 @@ pub fn run(args: &Run) -> Result<()> {
     let (name, arguments) = args.program.split_first().ok_or_else(|| {
         CliError::usage("no program is named").advice("write it after `--`, as in: -- ./server")
     })?;
-    let cause = Command::new(name)
+    let mut command = Command::new(name);
+    command
         .args(arguments)
         .env("M3_RUNTIME_DIR", node.directory())
         .env("M3_VM", vm.id().to_string())
-        .env("M3_ENDPOINT", address.to_string())
-        .exec();
+        .env("M3_ENDPOINT", address.to_string());
+    m3ipc_sys::keep_ignored_pipe(&mut command);
+    let cause = command.exec();
     Err(CliError::system(format!("cannot run {}", name.display()), cause)
         .advice("check that the program is installed and executable; the endpoint is free again"))
 }

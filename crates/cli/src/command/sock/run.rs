@@ -148,6 +148,7 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
             say(&format!("{} runs with the kernel's sockets: {why}", path.display()));
         }
     }
+    m3ipc_sys::keep_ignored_pipe(&mut command);
     let cause = command.exec();
     Err(CliError::system(format!("cannot run {}", name.display()), cause)
         .advice("check that the program is executable"))
@@ -197,7 +198,8 @@ fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy) -> Result
         Some(path) => counters::create(path).map(|()| path.clone()),
         None => counters::create_own(&lookup::directory(&args.node)),
     };
-    match counters {
+    // Children may have another working directory.
+    match counters.and_then(absolute) {
         Ok(path) => command.env(shim_policy::COUNTERS_VARIABLE, path),
         Err(cause) if args.counters.is_some() => {
             return Err(CliError::system("cannot create the counter file", cause)
