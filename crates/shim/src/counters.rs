@@ -166,6 +166,11 @@ pub fn share(path: &CStr) {
     if !is_own || !is_file || file.size_bytes().unwrap_or(0) < PAGE_BYTES {
         return;
     }
+    // A relative path may lead to any file.
+    let mut magic = [0; 8];
+    if file::read_at(file.fd(), &mut magic, 0) != Ok(8) || u64::from_ne_bytes(magic) != MAGIC {
+        return;
+    }
     let Ok(at) = map_shared(file.fd(), PAGE_BYTES) else { return };
     let shared = at.cast::<Page>();
     // SAFETY: a new mapping of a whole page, aligned, which is never taken back.
@@ -320,6 +325,16 @@ mod tests {
         assert_eq!((read.processes.clone(), read.read(Counter::Overflows)), (vec![word], 12));
         assert_eq!(Snapshot::of(&bytes[..100]), None);
         assert_eq!(Snapshot::of(&[0; PAGE_BYTES]), None);
+    }
+
+    #[test]
+    fn another_file_than_a_page_is_left_alone() {
+        let path = std::env::temp_dir().join(format!("m3-other-page-{}", std::process::id()));
+        std::fs::write(&path, [7; PAGE_BYTES]).unwrap();
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        share(&name);
+        assert!(!is_shared());
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
