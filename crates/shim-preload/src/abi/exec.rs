@@ -107,18 +107,13 @@ struct Environment {
 }
 
 impl Environment {
-    /// The environment with what a program with the library needs; the same environment where that
-    /// is too large.
+    /// The environment with what a program with the library needs.
     ///
     /// # Safety
     /// As execve(2) demands of an environment. The result lives as long as this room.
     #[inline(never)]
     unsafe fn extended(&mut self, environment: Strings, additions: &Additions) -> Strings {
         // SAFETY: the caller promises the environment.
-        if unsafe { each(environment) }.count() > VARIABLES_MAX {
-            return environment;
-        }
-        // SAFETY: as above.
         let kept = unsafe { each(environment) }
             .filter(|entry| !entry.to_bytes().starts_with(b"LD_PRELOAD="));
         // The last pointer stays null.
@@ -129,8 +124,22 @@ impl Environment {
     }
 }
 
+/// Whether an environment has room for what a program with the library needs.
+///
+/// # Safety
+/// As execve(2) demands of an environment.
+#[inline(never)]
+unsafe fn can_be_extended(environment: Strings) -> bool {
+    // SAFETY: the caller promises the environment.
+    unsafe {
+        each(environment).count() <= VARIABLES_MAX
+            && additions(|name| variable(environment, name)).is_some()
+    }
+}
+
 /// Runs an exec after the sockets were given up that its program cannot use. A program that is to
 /// load the library gets an environment that names it. `loads` says whether it would.
+/// A program whose environment has no room for that runs without the library.
 ///
 /// # Safety
 /// As execve(2) demands of an environment.
@@ -140,6 +149,8 @@ pub unsafe fn exec(
     loads: impl FnOnce() -> bool,
     call: impl FnOnce(Strings) -> c_int,
 ) -> c_int {
+    // SAFETY: the caller promises the environment.
+    let loads = || loads() && unsafe { can_be_extended(environment) };
     if !before_exec(starter, loads) {
         return call(environment);
     }
