@@ -34,7 +34,9 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
             _ => {}
         }
     }
-    let Some((number, set)) = sets::of(set_fd) else { return };
+    let Some((number, set)) = sets::of(set_fd) else {
+        return added_to_unknown(operation, fd);
+    };
     if limits::has_left() {
         return controlled_limited(number, set, fd, event);
     }
@@ -66,6 +68,19 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
         socket.join_known();
         set.arm(slot, socket);
         set.note_arrival(set_fd, slot, socket);
+    }
+}
+
+/// The program has changed a set of which the library knows nothing: the kernel alone reports what
+/// joins it.
+fn added_to_unknown(operation: i32, fd: RawFd) {
+    if operation != libc::EPOLL_CTL_ADD || !policy::is_on() || vfork::in_child() {
+        return;
+    }
+    match descriptors::get(fd) {
+        Entry::EpollSet(inner) => sets::wait_concerns_set(inner, fd),
+        Entry::Socket(_) | Entry::New { .. } | Entry::Unknown => sets::need_wakeups(fd),
+        Entry::Plain | Entry::File | Entry::Pinned | Entry::Closing => {}
     }
 }
 

@@ -8,11 +8,13 @@ use crate::memory::lock::{Deadline, LONG_NS};
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
 use crate::process::policy;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::os::fd::RawFd;
 
 /// Sets of a process at most; sets beyond are the kernel's alone.
 const SETS_MAX: usize = 128;
+/// Whether the process ever had more sets. Any socket may be in one of them: no set arms sockets.
+static ANY_BEYOND: AtomicBool = AtomicBool::new(false);
 
 static SETS: [Set; SETS_MAX] = [const { Set::new() }; SETS_MAX];
 /// One more than the highest set that was ever used: a look at a further one takes a page.
@@ -26,8 +28,16 @@ fn used() -> impl Iterator<Item = (usize, &'static Set)> {
 /// The entry of a new epoll set.
 #[must_use]
 pub fn open() -> Entry {
-    let Some(number) = SETS.iter().position(Set::claim) else { return Entry::Plain };
+    let Some((number, set)) = SETS.iter().enumerate().find(|(_number, set)| set.claim()) else {
+        ANY_BEYOND.store(true, Ordering::SeqCst);
+        used().for_each(|(_number, set)| set.disable());
+        return Entry::Plain;
+    };
     TOP.fetch_max(number + 1, Ordering::AcqRel);
+    // Pairs with the store above, which comes before the look at all used sets.
+    if ANY_BEYOND.load(Ordering::SeqCst) {
+        set.disable();
+    }
     Entry::EpollSet(number)
 }
 
