@@ -168,7 +168,7 @@ fn poll_once(
 ) -> Waited {
     if policy::is_on()
         && !vfork::in_child()
-        && let Some(waited) = poll_rings(fds)
+        && let Some(waited) = poll_rings(fds, may_sleep)
     {
         return waited;
     }
@@ -188,7 +188,7 @@ fn poll_once(
 }
 
 /// The answer where rings have bytes that the kernel does not know; `None` where none have.
-fn poll_rings(fds: &mut [pollfd]) -> Option<Waited> {
+fn poll_rings(fds: &mut [pollfd], may_sleep: bool) -> Option<Waited> {
     let has_unsignalled =
         |one: &pollfd| one.events & READABLE != 0 && unsignalled(one.fd).is_some();
     // All of them are asked: the bytes of each need wakeup bytes from now on.
@@ -203,7 +203,8 @@ fn poll_rings(fds: &mut [pollfd]) -> Option<Waited> {
         found += usize::from(one.revents == 0);
         one.revents |= one.events & READABLE;
     }
-    Some(Waited::Ready(found))
+    // Others may have read the bytes meanwhile.
+    (found > 0 || !may_sleep).then_some(Waited::Ready(found))
 }
 
 fn is_left(one: &pollfd) -> bool {
@@ -271,7 +272,7 @@ impl SelectSets {
     }
 
     /// The answer where rings have bytes that the kernel does not know; `None` where none have.
-    fn select_rings(&mut self) -> Option<Waited> {
+    fn select_rings(&mut self, may_sleep: bool) -> Option<Waited> {
         let asked = *self;
         // All of them are asked: the bytes of each need wakeup bytes from now on.
         if asked.reads().filter(|fd| unsignalled(*fd).is_some()).count() == 0 {
@@ -290,6 +291,11 @@ impl SelectSets {
                 ready::insert(readable, fd);
                 found += 1;
             }
+        }
+        // As in `poll_rings`.
+        if found == 0 && may_sleep {
+            *self = asked;
+            return None;
         }
         Some(Waited::Ready(found))
     }
@@ -345,7 +351,7 @@ pub fn select(
 ) -> Waited {
     if policy::is_on()
         && !vfork::in_child()
-        && let Some(waited) = sets.select_rings()
+        && let Some(waited) = sets.select_rings(may_sleep)
     {
         return waited;
     }
