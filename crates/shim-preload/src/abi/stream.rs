@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_void};
 use libc::{iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use m3ipc_shim::buffers::{Buffers, RUNS_MAX};
 use m3ipc_shim::connection::socket::Socket;
-use m3ipc_shim::connection::unannounced::announce;
+use m3ipc_shim::connection::unannounced::{announce, announce_unless_regular};
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
@@ -70,9 +70,12 @@ impl Runs {
     }
 }
 
-/// Before a send past a ring, which other processes learn from the kernel; not of a file.
+/// Before a send past a ring, which other processes learn from the kernel; not of a
+/// regular file.
 pub fn announce_for(fd: c_int) {
-    if descriptors::get(fd) != Entry::File {
+    if descriptors::get(fd) == Entry::File {
+        announce_unless_regular(fd);
+    } else {
         announce();
     }
 }

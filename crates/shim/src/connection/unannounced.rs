@@ -8,7 +8,7 @@
 
 use super::ring_half::{Direction, RingHalf};
 use super::socket_state::{SocketId, half_of};
-use crate::kernel::{Errno, socket};
+use crate::kernel::{Errno, file, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, LockResult, SHORT_NS};
 use crate::memory::window::PairMemory;
@@ -54,6 +54,15 @@ pub(super) fn note(id: SocketId, fd: RawFd) -> bool {
 #[inline]
 pub fn announce() {
     if COUNT.load(Ordering::SeqCst) > 0 {
+        announce_others(None);
+    }
+}
+
+/// Before a write to a file that was opened by its name: a FIFO or a terminal has readers.
+pub fn announce_unless_regular(fd: RawFd) {
+    let is_regular =
+        || file::stat(fd).is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFREG);
+    if COUNT.load(Ordering::SeqCst) > 0 && !limits::are_on() && !is_regular() {
         announce_others(None);
     }
 }

@@ -15,7 +15,7 @@
 //! | New | a stream socket whose first data call decides |
 //! | Socket | a socket that has, or may get, a pair |
 //! | EpollSet | an epoll set of this process |
-//! | File | a file that was opened by its name: as Plain, and its writes wake nobody |
+//! | File | a file that was opened by its name: as Plain; where regular, its writes wake nobody |
 //!
 //! The kernel assigns the numbers. A descriptor that is closed and made anew by bare system calls
 //! keeps its old word. Each function of the C library that makes descriptors therefore writes their
