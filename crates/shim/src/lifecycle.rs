@@ -10,7 +10,7 @@ use crate::kernel::file::is_close_on_exec;
 use crate::kernel::socket::{ioctl_number, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{forks, library_files, limits, notes, policy, vfork};
+use crate::process::{apart, forks, library_files, limits, notes, policy, vfork};
 use crate::{exec, settings, sockets};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
@@ -27,6 +27,9 @@ pub fn opened(fd: RawFd, entry: Entry) {
     if let Some(before) = descriptors::replace(fd, entry) {
         let successor = release(fd, before, false);
         sets::forget(fd, successor);
+    } else if entry == Entry::Unknown && !vfork::in_child() && !apart::is_apart() {
+        // The number may be that of a socket that a set watched, and that never had a connection.
+        sets::forget(fd, None);
     }
 }
 
@@ -35,7 +38,7 @@ pub fn opened_plain(fd: RawFd) {
     opened(fd, Entry::Plain);
 }
 
-/// A new descriptor is a file, whose writes wake nobody.
+/// A new descriptor is a file that was opened by its name.
 pub fn opened_file(fd: RawFd) {
     opened(fd, Entry::File);
 }
@@ -99,10 +102,6 @@ pub fn opened_socket(fd: RawFd, kind: i32) {
     if is_stream(kind) {
         library_files::forget(fd);
         opened_unknown(fd);
-        // The number may be that of a socket that never had a connection.
-        if !vfork::in_child() {
-            notes::remove(fd, notes::EDGES);
-        }
         forks::note_made(fd);
     } else {
         opened_plain(fd);
@@ -163,17 +162,23 @@ pub fn closed(fd: RawFd) {
     ended::remove();
 }
 
-/// Before a range of descriptors is closed at once. The child of a vfork owns no entry.
+/// Before a range of descriptors is closed at once; [`closed_range`] must follow. The child of a
+/// vfork owns no entry.
 pub fn closing_range(first: usize, last: usize) {
     let end = usize::try_from(descriptors::top()).unwrap_or(0).min(last.saturating_add(1));
     if vfork::in_child() {
         return;
     }
     for fd in (first..end).filter_map(|fd| RawFd::try_from(fd).ok()) {
-        if descriptors::get(fd) != Entry::Unknown {
-            opened_unknown(fd);
+        if closing(fd) {
+            descriptors::end_close(fd);
         }
     }
+}
+
+/// After a range of descriptors was closed.
+pub fn closed_range() {
+    ended::remove();
 }
 
 /// A descriptor no longer stands for `before`; `is_open` says whether it is still open. Another
@@ -254,7 +259,8 @@ pub fn leaving(fd: RawFd) {
     forks::forget(fd);
     match descriptors::get(fd) {
         Entry::Socket(id) => Socket::new(fd, id).pass_on(),
-        Entry::New { .. } => {
+        // Another process, or the program before an exec, may have used an unknown one.
+        Entry::New { .. } | Entry::Unknown => {
             if let Some(socket) = sockets::find(fd) {
                 socket.pass_on();
             }

@@ -218,10 +218,13 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     if parts && !limits::is_single_threaded() {
         return parting(parts, real, |result| *result != 0);
     }
-    if flags & CLOSE_RANGE_CLOEXEC == 0 && first <= last {
-        lifecycle::closing_range(first as usize, last as usize);
+    if flags & CLOSE_RANGE_CLOEXEC != 0 || first > last {
+        return real();
     }
-    real()
+    lifecycle::closing_range(first as usize, last as usize);
+    let result = real();
+    lifecycle::closed_range();
+    result
 }
 
 #[unsafe(no_mangle)]
@@ -229,6 +232,7 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
     lifecycle::closing_range(usize::try_from(first).unwrap_or(0), usize::MAX);
     // SAFETY: closefrom(3) takes an integer.
     unsafe { next::closefrom(first) };
+    lifecycle::closed_range();
 }
 
 #[unsafe(no_mangle)]

@@ -17,7 +17,7 @@ use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
-use m3ipc_shim::process::{descriptors, limits, policy};
+use m3ipc_shim::process::policy;
 use m3ipc_shim::{lifecycle, sockets};
 
 /// The length of control data, which has another type in each C library.
@@ -66,7 +66,7 @@ unsafe fn each_descriptor(message: *const msghdr, mut visit: impl FnMut(c_int)) 
 /// # Safety
 /// Each message is null or valid as for sendmsg(2).
 pub unsafe fn descriptors_leave(messages: impl Iterator<Item = *const msghdr>) {
-    if !descriptors::any_ours() || limits::are_on() {
+    if !policy::is_on() {
         return;
     }
     for message in messages.filter(|message| is_readable(*message, 1)) {
