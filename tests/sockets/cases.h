@@ -24,12 +24,14 @@ WATCHES(many_level); WATCHES(many_edge); WATCHES(many_oneshot); WATCHES(many_soc
 WATCHES(many_bulk);
 WATCHES(many_churn); WATCHES(many_delayed);
 WATCHES(slots_sets); WATCHES(slots_cycles); WATCHES(slots_names); WATCHES(slots_shared);
-WATCHES(slots_exec); WATCHES(slots_polls);
+WATCHES(slots_exec); WATCHES(slots_polls); WATCHES(slots_beyond);
+WATCHES(slots_again);
 WATCHES(once_half); WATCHES(once_room); WATCHES(once_edge); WATCHES(once_oneshot);
 WATCHES(once_grandchild);
 WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(steps_make);
 WATCHES(hostile_scribbles); WATCHES(hostile_clears);
 WATCHES(order_level); WATCHES(order_edge); WATCHES(order_kernel); WATCHES(order_kernel_edge);
+WATCHES(order_fifo);
 WATCHES(hostile_static); WATCHES(rights); WATCHES(rights_exec); WATCHES(locks);
 BOTH(standard_output); BOTH(standard_input); BOTH(standard_ahead);
 void one_standard_exec(void), one_standard_vfork(void), two_standard_exec(void);
@@ -43,7 +45,8 @@ BOTH(limit_own); BOTH(limit_locked); BOTH(limit_vfork); BOTH(room); BOTH(room_al
 BOTH(words); BOTH(room_reset); BOTH(room_signal);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
 void one_ends_close(void), one_ends_shutdown(void), one_ends_exit(void), one_ends_kill(void),
-    one_ends_unread(void), one_ends_unread_kill(void), one_ends_reset(void),
+    one_ends_unread(void), one_ends_unread_range(void), one_ends_unread_kill(void),
+    one_ends_reset(void),
     one_ends_shut_read(void);
 BOTH(odd_flag); BOTH(odd_queue); BOTH(odd_vectors); BOTH(odd_numbers); BOTH(odd_empty);
 BOTH(odd_splice); BOTH(odd_splice_full); BOTH(odd_sendfile); BOTH(odd_mark); BOTH(odd_late);
@@ -59,6 +62,8 @@ void one_unseen_early(void), one_unseen_inherited(void), one_unseen_size(void);
 BOTH(rare_zero_copy); BOTH(rare_control); BOTH(rare_many); BOTH(rare_numbers);
 BOTH(rare_quick_exit); BOTH(rare_part); BOTH(rare_name);
 void one_rare_passed(void), one_edge_early(void);
+BOTH(exec_passed);
+void one_exec_large(void);
 void two_nested(void), one_exec(void), one_exec_number(void), one_vfork(void), one_spawn(void),
     one_spawn_null(void), two_exec(void), one_pair(void);
 
@@ -82,6 +87,8 @@ const struct made cases[] = {
     CASE(refused_pointers), CASE(edge_pointers), CASE(select_words), CASE(kept_errno),
     WATCH(refused_limits),
     { "exec", one_exec, two_exec, 0 },
+    { "exec_large", one_exec_large, two_exec, 0 },
+    CASE(exec_passed),
     { "exec_number", one_exec_number, two_exec, 0 },
     { "vfork", one_vfork, two_exec, 0 },
     { "spawn", one_spawn, two_exec, 0 },
@@ -124,16 +131,17 @@ const struct made cases[] = {
     WATCH(many_level), WATCH(many_edge), WATCH(many_oneshot), WATCH(many_sockets), WATCH(many_bulk),
     WATCH(many_churn), WATCH(many_delayed),
     WATCH(slots_sets), WATCH(slots_cycles), WATCH(slots_names), WATCH(slots_shared),
-    WATCH(slots_exec), WATCH(slots_polls),
+    WATCH(slots_exec), WATCH(slots_polls), WATCH(slots_beyond), WATCH(slots_again),
     WATCH(once_half), WATCH(once_room), WATCH(once_edge), WATCH(once_oneshot),
     WATCH(once_grandchild),
     WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(steps_make),
     WATCH(hostile_scribbles), WATCH(hostile_clears),
     WATCH(order_level), WATCH(order_edge), WATCH(order_kernel), WATCH(order_kernel_edge),
+    WATCH(order_fifo),
     WATCH(hostile_static),
     WATCH(rights), WATCH(rights_exec), WATCH(locks),
     ALONE(ends_close), ALONE(ends_shutdown), ALONE(ends_exit), ALONE(ends_kill), ALONE(ends_unread),
-    ALONE(ends_unread_kill), ALONE(ends_reset), ALONE(ends_shut_read),
+    ALONE(ends_unread_range), ALONE(ends_unread_kill), ALONE(ends_reset), ALONE(ends_shut_read),
     CASE(odd_flag), CASE(odd_queue), CASE(odd_vectors), CASE(odd_numbers), CASE(odd_empty),
     CASE(odd_splice), CASE(odd_splice_full), CASE(odd_sendfile), CASE(odd_mark), CASE(odd_late),
     CASE(odd_left), CASE(odd_again), CASE(odd_huge), CASE(odd_error), CASE(odd_full),

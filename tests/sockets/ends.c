@@ -4,9 +4,17 @@
  */
 #include "sets.h"
 
-enum way { CLOSES, SHUTS, EXITS, KILLED, LEAVES_BYTES, LEAVES_BYTES_KILLED, RESETS, SHUTS_READ };
+enum way { CLOSES, SHUTS, EXITS, KILLED, LEAVES_BYTES, LEAVES_BYTES_KILLED, RESETS, SHUTS_READ,
+    LEAVES_BYTES_RANGE };
 static const char *const ways[] = { "close", "shutdown of sending", "exit", "kill",
-    "close with unread bytes", "kill with unread bytes", "reset", "shutdown of receiving" };
+    "close with unread bytes", "kill with unread bytes", "reset", "shutdown of receiving",
+    "close_range with unread bytes" };
+
+static int leaves_bytes(enum way way)
+{
+    return way == LEAVES_BYTES || way == LEAVES_BYTES_KILLED || way == LEAVES_BYTES_RANGE;
+}
+
 enum { BY_READ, BY_POLL, BY_OTHERS };
 static const char *const learnt[] = { "by read", "by poll", "by others" };
 
@@ -46,10 +54,12 @@ static void end_peer(int stream, enum way way, int loops, int size, int ready, i
                 _exit(9);
         }
     }
-    if (way == LEAVES_BYTES || way == LEAVES_BYTES_KILLED)
+    if (leaves_bytes(way))
         until_bytes(stream, size);
     if (way == CLOSES || way == LEAVES_BYTES)
         close(stream);
+    if (way == LEAVES_BYTES_RANGE)
+        close_range(stream, stream, 0);
     if (way == SHUTS)
         shutdown(stream, SHUT_WR);
     if (way == SHUTS_READ)
@@ -103,7 +113,7 @@ static void one_end(enum way way, int loops, int how, int size)
         if (write(stream, bytes, size) != size || recv(stream, word, 8, MSG_WAITALL) != 8)
             quit("the peer does not answer");
     }
-    if ((way == LEAVES_BYTES || way == LEAVES_BYTES_KILLED) && write(stream, bytes, size) != size)
+    if (leaves_bytes(way) && write(stream, bytes, size) != size)
         quit("write");
     siginfo_t outcome;
     if (way != EXITS && read(ready[0], &byte, 1) != 1)
@@ -171,6 +181,7 @@ ENDS_BY(shutdown, SHUTS)
 ENDS_BY(exit, EXITS)
 ENDS_BY(kill, KILLED)
 ENDS_BY(unread, LEAVES_BYTES)
+ENDS_BY(unread_range, LEAVES_BYTES_RANGE)
 ENDS_BY(unread_kill, LEAVES_BYTES_KILLED)
 ENDS_BY(reset, RESETS)
 ENDS_BY(shut_read, SHUTS_READ)

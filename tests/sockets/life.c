@@ -86,6 +86,16 @@ void resumed(const char *what, int stream)
         watched_after_exec(stream);
     if (strcmp(what, "inherit") == 0)
         inherited_after_exec(stream);
+    if (strcmp(what, "hand") == 0) {
+        pass(atoi(getenv("M3_MATRIX_OVER")), stream);
+        _exit(7);
+    }
+    if (strcmp(what, "take") == 0) {
+        stream = take(stream);
+        if (write(stream, "0123456789", 10) != 10)
+            _exit(9);
+        _exit(recv(stream, word, 6, MSG_WAITALL) == 6 && memcmp(word, "answer", 6) == 0 ? 7 : 8);
+    }
     if (strcmp(what, "talk") == 0) {
         if (write(stream, "after exec", 10) != 10 || recv(stream, word, 5, MSG_WAITALL) != 5)
             _exit(9);
@@ -95,18 +105,29 @@ void resumed(const char *what, int stream)
     }
 }
 
+char **large_environment(void)
+{
+    enum { VARIABLES = 600 };
+    static char *all[VARIABLES + 1], texts[VARIABLES][16];
+    for (int i = 0; i < VARIABLES; i++) {
+        snprintf(texts[i], sizeof texts[i], "MANY%d=x", i);
+        all[i] = texts[i];
+    }
+    return all;
+}
+
 static void by_exec(int how)
 {
     int outcome = 0;
     DO(write(fd, "before exec", 11));
     char **words = resume("talk", fd);
-    pid_t child = how == 0 || how == 3 ? fork() : how == 1 ? vfork() : -2;
+    pid_t child = how == 0 || how == 3 || how == 5 ? fork() : how == 1 ? vfork() : -2;
     if (child == 0) {
         /* By its number, and without the library in the environment. */
         char *none[] = { NULL };
         if (how == 3)
             syscall(SYS_execveat, AT_FDCWD, words[0], words, none, 0);
-        execv(words[0], words);
+        execve(words[0], words, how == 5 ? large_environment() : environ);
         _exit(127);
     }
     /* A null environment is an empty one. */
@@ -144,6 +165,11 @@ void one_spawn(void)
 void one_spawn_null(void)
 {
     by_exec(4);
+}
+
+void one_exec_large(void)
+{
+    by_exec(5);
 }
 
 void two_exec(void)

@@ -85,12 +85,45 @@ hooks_are_bound() {
     fi
 }
 
+# A program has an ignored SIGPIPE where it has one natively.
+keeps_ignored_pipe() {
+    for trapped in '' -; do
+        (trap "$trapped" PIPE && grep SigIgn /proc/self/status) >"$work/native"
+        (trap "$trapped" PIPE && "$built/m3" sock run -- grep SigIgn /proc/self/status) \
+            >"$work/shared" 2>&1
+        if cmp -s "$work/native" "$work/shared"; then
+            passed=$((passed + 1))
+        else
+            fail "a SIGPIPE with the trap '$trapped'" "$work/shared"
+        fi
+    done
+}
+
+# Children in another directory count in the file of the program, and in no other file.
+counts_in_one_file() {
+    mkdir "$work/elsewhere"
+    head -c 4096 /dev/zero >"$work/zeros"
+    cp "$work/zeros" "$work/elsewhere/counts"
+    chmod 600 "$work/elsewhere/counts"
+    (cd "$work" && timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" \
+        --counters counts -- sh -c 'cd elsewhere && exec "$0" unix once_half' \
+        "$programs/matrix") >"$work/shared" 2>&1 </dev/null
+    if [ "$(counter "$work/counts" 0)" -gt 0 ] &&
+        cmp -s "$work/zeros" "$work/elsewhere/counts"; then
+        passed=$((passed + 1))
+    else
+        fail 'children in another directory count elsewhere' "$work/shared"
+    fi
+}
+
 loads() {
     for name in names storage inherit; do
         ${CC:-cc} -O1 -Wall -Wextra -Werror -rdynamic -o "$work/$name" "$here/$name.c" || exit 3
     done
     printf "upgrade-after = 0\n$rings" >"$work/loads.policy"
     hooks_are_bound
+    keeps_ignored_pipe
+    counts_in_one_file
     alike names
     alike_by_ring storage
     for kind in $kinds; do

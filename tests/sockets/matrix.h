@@ -87,6 +87,8 @@ void pass(int over, int stream);
 int take(int over);
 /* The arguments of a program that goes on with a stream after an exec, and its work. */
 char **resume(const char *what, int stream);
+/* More variables than the library adds to: a program with them runs without it. */
+char **large_environment(void);
 void resumed(const char *what, int stream);
 void standard_after_exec(const char *what, int stream);
 #endif

@@ -4,7 +4,21 @@
  */
 #include "sets.h"
 
-enum { TURNS = 1500 };
+enum { TURNS = 1500, FIFO = 4 };
+
+/* In place of end 2 a FIFO, which both sides open by the number of the process that watches. */
+static void open_fifo(pid_t watcher, int flags)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/m3-fifo.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
+        (int)watcher);
+    if (watcher == getpid() && mkfifo(name, 0600) != 0)
+        quit("mkfifo");
+    if ((ends[2] = open(name, flags)) < 0)
+        quit("a FIFO");
+    if (watcher != getpid())
+        unlink(name);
+}
 
 /* A connection with owner signals stays in the kernel; the signals never come. */
 static void keep_in_kernel(int stream)
@@ -18,7 +32,9 @@ long send_in_order(int kind)
 {
     unsigned seed = seed_of(kind);
     char answer;
-    if (kind)
+    if (kind == FIFO)
+        open_fifo(other, O_WRONLY);
+    else if (kind)
         keep_in_kernel(ends[kind]);
     for (int turn = 0; turn < TURNS; turn++) {
         int first = 1 + (rand_r(&seed) & 1);
@@ -39,7 +55,9 @@ static void see(int kind, unsigned wanted)
 {
     int late = 0, turns = 0;
     mesh(3);
-    if (kind)
+    if (kind == FIFO)
+        open_fifo(getpid(), O_RDWR | O_NONBLOCK);
+    else if (kind)
         keep_in_kernel(ends[kind]);
     int set = epoll_create1(0);
     for (int i = 1; i <= 2; i++) {
@@ -53,9 +71,11 @@ static void see(int kind, unsigned wanted)
             int count = epoll_wait(set, list, 64, 20000);
             if (count <= 0)
                 quit("no event came");
-            for (int at = 0; at < count && come < 2; at++)
-                if (recv(ends[list[at].data.u32], seen + come, 1, MSG_DONTWAIT) == 1)
-                    come++;
+            for (int at = 0; at < count && come < 2; at++) {
+                int end = list[at].data.u32;
+                come += kind == FIFO && end == 2 ? read(ends[2], seen + come, 1) == 1
+                    : recv(ends[end], seen + come, 1, MSG_DONTWAIT) == 1;
+            }
         }
         late += seen[0] == 'S';
         if (write(ends[3], "x", 1) != 1)
@@ -87,4 +107,9 @@ void two_order_kernel(void)
 void two_order_kernel_edge(void)
 {
     see(2, EPOLLET);
+}
+
+void two_order_fifo(void)
+{
+    see(FIFO, EPOLLET);
 }

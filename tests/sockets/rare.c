@@ -219,6 +219,43 @@ void two_rare_name(void)
     await_next();
 }
 
+/* The next program passes the stream on before any other call, to a program without the library. */
+void one_exec_passed(void)
+{
+    int pair[2], outcome;
+    char over[16];
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    snprintf(over, sizeof over, "%d", pair[0]);
+    setenv("M3_MATRIX_OVER", over, 1);
+    pid_t taker = fork();
+    if (taker == 0) {
+        close(fd);
+        char **words = resume("take", pair[1]);
+        execve(words[0], words, large_environment());
+        _exit(127);
+    }
+    pid_t giver = fork();
+    if (giver == 0) {
+        char **words = resume("hand", fd);
+        execv(words[0], words);
+        _exit(127);
+    }
+    waitpid(giver, &outcome, 0);
+    say("the giver ended with %d", WEXITSTATUS(outcome));
+    waitpid(taker, &outcome, 0);
+    say("the taker ended with %d", WEXITSTATUS(outcome));
+    DO(write(fd, "parent again", 12));
+    DO(close(fd));
+}
+
+void two_exec_passed(void)
+{
+    GET(recv(fd, bytes, 10, MSG_WAITALL));
+    DO(write(fd, "answer", 6));
+    GET(recv(fd, bytes, 12, MSG_WAITALL));
+    DO(read(fd, bytes, 10));
+}
+
 /* A child from before the accept gets the stream in a message, and its owner goes on with it. */
 void one_rare_passed(void)
 {

@@ -33,6 +33,59 @@ void two_slots_sets(void)
     say("wrong: %d", wrong);
 }
 
+/* A socket of a set of the library joins a set beyond its room, and so does that set. */
+void two_slots_beyond(void)
+{
+    int set = idle_set(EPOLLIN), inner = -1, outer = -1;
+    for (int i = 0; i < SETS; i++) {
+        inner = outer;
+        outer = epoll_create1(0);
+    }
+    watch(inner, EPOLL_CTL_ADD, fd, EPOLLIN, 5);
+    far_later(gettid(), 0, "asleep");
+    WAIT(inner, 30000);
+    GET(read(fd, bytes, 100));
+    watch(outer, EPOLL_CTL_ADD, set, EPOLLIN, 6);
+    far_later(gettid(), 0, "in the set");
+    WAIT(outer, 30000);
+    WAIT(set, 0);
+    GET(read(fd, bytes, 100));
+}
+
+/* A set watched a socket that was closed before it had a connection, and not the next one of its
+ * number. */
+void two_slots_again(void)
+{
+    struct sockaddr_storage at;
+    socklen_t length;
+    int go[2], listening = listener(&at, &length, 1);
+    char byte;
+    if (pipe(go) != 0)
+        quit("pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        int stream = accept(listening, NULL, NULL);
+        warm(stream, 0);
+        _exit(read(go[0], &byte, 1) != 1 || write(stream, "bytes", 5) != 5
+            || read(go[0], &byte, 1) != 1);
+    }
+    close(listening);
+    int set = idle_set(EPOLLIN), first = socket(at.ss_family, SOCK_STREAM, 0);
+    watch(set, EPOLL_CTL_ADD, first, EPOLLIN, 7);
+    close(first);
+    int next = socket(at.ss_family, SOCK_STREAM, 0);
+    say("the same number: %d", next == first);
+    DO(connect(next, (void *)&at, length));
+    warm(next, 1);
+    WAIT(set, 0);
+    DO(write(go[1], "x", 1));
+    until_bytes(next, 5);
+    WAIT(set, 0);
+    GET(read(next, bytes, 100));
+    DO(write(go[1], "x", 1));
+    ended(child);
+}
+
 /* Sockets are added and removed, sets are made and closed, and bytes arrive in between. */
 void two_slots_cycles(void)
 {
