@@ -31,6 +31,8 @@ pub(super) struct SendHalf {
     /// Bytes of the last record that had no room in the socket.
     unsent: usize,
     checked_ticks: u64,
+    /// The system had no memory for the last wakeup record. The next send repeats it.
+    owes_wakeup: bool,
     wakeups: u64,
     overflows: u64,
     spin: AdaptiveSpin,
@@ -44,6 +46,7 @@ impl SendHalf {
             drained: true,
             unsent: 0,
             checked_ticks: m3ipc_sys::ticks(),
+            owes_wakeup: false,
             wakeups: 0,
             overflows: 0,
             spin: AdaptiveSpin::new(WaitStrategy::Adaptive),
@@ -88,7 +91,7 @@ impl SendHalf {
         loop {
             if connection.pair.is_pool_read() && self.is_drained()? {
                 let (count, wake) = self.ring.push(bytes, &|id| connection.sibling(id))?;
-                if wake {
+                if wake || self.owes_wakeup {
                     match self.send_wakeup(connection) {
                         // The peer took all bytes and ended before the wakeup record was sent.
                         Err(Errno::PIPE | Errno::CONNRESET) if self.ring.is_empty()? => {}
@@ -126,8 +129,11 @@ impl SendHalf {
         Ok(self.drained)
     }
 
+    /// Sends a wakeup record for published bytes. The only errors are those after which the peer
+    /// takes no more bytes: after any other one the caller would send the bytes again.
     fn send_wakeup(&mut self, connection: &Connection) -> Result<(), Errno> {
         self.checked_ticks = m3ipc_sys::ticks();
+        self.owes_wakeup = false;
         match send_bytes(&connection.socket, &Record::Wakeup.encode(), &[], false) {
             // A full socket is readable already.
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {
@@ -135,7 +141,11 @@ impl SendHalf {
                 self.ring.words().word(half::WAKEUPS).store(self.wakeups, Ordering::Relaxed);
                 Ok(())
             }
-            Err(errno) => Err(errno),
+            Err(errno @ (Errno::PIPE | Errno::CONNRESET)) => Err(errno),
+            Err(_no_memory) => {
+                self.owes_wakeup = true;
+                Ok(())
+            }
         }
     }
 
@@ -158,11 +168,14 @@ impl SendHalf {
     fn check_peer_now(&mut self, connection: &Connection, now: u64) -> Result<(), Errno> {
         self.checked_ticks = now;
         // The socket reports its own error to the next send.
-        if m3ipc_sys::has_hung_up(&connection.socket)? {
-            self.send_wakeup(connection)
-        } else {
-            connection.pair.note_alive(now);
-            Ok(())
+        match m3ipc_sys::has_hung_up(&connection.socket) {
+            Ok(true) => self.send_wakeup(connection),
+            Ok(false) => {
+                connection.pair.note_alive(now);
+                Ok(())
+            }
+            // A signal, for example. The bytes are published already, so a later send asks again.
+            Err(_not_known) => Ok(()),
         }
     }
 

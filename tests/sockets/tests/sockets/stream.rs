@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use m3ipc_sockets::{Direction, Errno, ReceiveOptions, Stream};
-use m3ipc_test_fixture::{pattern, sum, until};
+use m3ipc_test_fixture::{pattern, signals, sum, until};
 use std::io::{Read, Write};
 
 #[test]
@@ -205,4 +205,51 @@ fn more_connections_than_a_pair_has_slots_all_work() {
             assert_eq!(got, [round; 100]);
         }
     }
+}
+
+/// Both ends of a connection in this process; both pools are shared.
+fn shared_pools(fixture: &Fixture) -> (Stream, Stream) {
+    let listener = fixture.domain.listen(0, 4).expect("a port");
+    let mut one = fixture.domain.connect(listener.local_addr()).expect("a connection");
+    let (mut other, _) = listener.accept().expect("a connection");
+    for _ in 0..2 {
+        one.write_all(b"xy").expect("room");
+        other.read_exact(&mut [0; 2]).expect("bytes");
+        other.write_all(b"xy").expect("room");
+        one.read_exact(&mut [0; 2]).expect("bytes");
+    }
+    (one, other)
+}
+
+#[test]
+fn a_send_among_signals_sends_its_bytes_once() {
+    const MESSAGES: u32 = 40_000;
+    let fixture = Fixture::new("signals");
+    let (mut one, mut other) = shared_pools(&fixture);
+    // From now on each send of `one` asks the kernel for the peer.
+    other.shutdown(Direction::Send).unwrap();
+    assert_eq!(one.read(&mut [0; 4]).unwrap(), 0);
+    signals::handle();
+    let (tell, told) = std::sync::mpsc::channel();
+    let sender = std::thread::spawn(move || {
+        tell.send(m3ipc_sys::thread_id()).unwrap();
+        for number in 0..MESSAGES {
+            one.write_all(&number.to_le_bytes().repeat(1024)).unwrap();
+        }
+    });
+    let receiver = std::thread::spawn(move || {
+        let mut message = [0; 4096];
+        for number in 0..MESSAGES {
+            other.read_exact(&mut message).unwrap();
+            assert!(message[..] == number.to_le_bytes().repeat(1024), "message {number}");
+        }
+        assert_eq!(other.read(&mut message).unwrap(), 0, "nothing follows the last message");
+    });
+    let thread = told.recv().unwrap();
+    while !sender.is_finished() && !receiver.is_finished() {
+        signals::send(m3ipc_sys::process_id(), thread);
+        std::thread::sleep(std::time::Duration::from_micros(20));
+    }
+    receiver.join().unwrap();
+    sender.join().unwrap();
 }
