@@ -1,6 +1,7 @@
 //! What a stream and its poller share.
 
 use crate::pair::DirectionWords;
+use crate::receive_ring::RING_MAX_BYTES;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use m3ipc_link::notification::Rest;
 use m3ipc_wire::sock::half;
@@ -34,6 +35,8 @@ pub(crate) struct PolledConnection {
     next: [AtomicUsize; 2],
     /// The kernel has something to say that the stream has not heard yet.
     asks_kernel: AtomicBool,
+    /// The peer's words TAIL and GIVEN at the last look of the stream that found no bytes.
+    nothing_at: [AtomicU64; 2],
 }
 
 impl PolledConnection {
@@ -44,6 +47,7 @@ impl PolledConnection {
             place: AtomicU64::new(0),
             next: Default::default(),
             asks_kernel: AtomicBool::new(true),
+            nothing_at: [u64::MAX; 2].map(AtomicU64::new),
         }
     }
 
@@ -71,12 +75,27 @@ impl PolledConnection {
 
     /// Whether bytes lie in blocks, or in the socket behind a record.
     ///
-    /// The peer may write all these words. False ones cost the loop a look at this connection.
+    /// The peer may write all these words. False ones cost the loop one look at this connection,
+    /// which the stream then [notes](Self::note_nothing).
     #[inline]
     pub(crate) fn has_bytes(&self) -> bool {
         let word = |at| self.back.word(at).load(Ordering::Relaxed);
-        self.back.word(half::TAIL).load(Ordering::SeqCst) != word(half::HEAD)
-            || word(half::GIVEN) != word(half::TAKEN)
+        let (tail, given) = (self.back.word(half::TAIL).load(Ordering::SeqCst), word(half::GIVEN));
+        (tail != word(half::HEAD) || given != word(half::TAKEN))
+            && [tail, given] != self.nothing_at.each_ref().map(|it| it.load(Ordering::Relaxed))
+    }
+
+    /// Notes the peer's words TAIL and GIVEN, as they were before a look that found no bytes.
+    pub(crate) fn note_nothing(&self, tail: u64, given: u64) {
+        self.nothing_at[0].store(tail, Ordering::Relaxed);
+        self.nothing_at[1].store(given, Ordering::Relaxed);
+    }
+
+    /// The number of bytes in blocks as the words say, at most a ring of them.
+    pub(crate) fn bytes_in_blocks(&self) -> u64 {
+        let [head, tail] =
+            [half::HEAD, half::TAIL].map(|at| self.back.word(at).load(Ordering::SeqCst));
+        tail.saturating_sub(head).min(RING_MAX_BYTES)
     }
 
     /// Notes where the next bytes of the peer lie, for [`prefetch`](Self::prefetch).

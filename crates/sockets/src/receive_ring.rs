@@ -11,7 +11,7 @@ const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
 /// shared suppression word would cost more than they save.
 const POLL_MIN_BYTES: u64 = 256;
 /// The most bytes between head and tail.
-const RING_MAX_BYTES: u64 = (SOCK_CREDITS * SOCK_BLOCK_BYTES) as u64;
+pub(crate) const RING_MAX_BYTES: u64 = (SOCK_CREDITS * SOCK_BLOCK_BYTES) as u64;
 
 /// The receiver's side of one direction.
 #[derive(Debug)]
@@ -39,6 +39,11 @@ impl ReceiveRing {
     #[inline]
     pub(crate) fn next_offset(&self) -> usize {
         self.block.1 * SOCK_BLOCK_BYTES + remainder(self.head, SOCK_BLOCK_BYTES)
+    }
+
+    /// The sender's tail as of the last check.
+    pub(crate) fn checked_tail(&self) -> u64 {
+        self.tail
     }
 
     pub(crate) fn words(&self) -> &DirectionWords {

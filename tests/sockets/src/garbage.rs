@@ -8,6 +8,7 @@ use m3ipc_wire::sock::{
     SOCK_BITMAPS, SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, half,
 };
 use m3ipc_wire::{FromDaemon, Reply, Request, SockConnection, SockReply, SockRequest, VERSION};
+use std::io::Read;
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -29,11 +30,33 @@ fn ask(control: &OwnedFd, request: &Request) -> (Reply, Vec<OwnedFd>) {
     }
 }
 
-/// Connects again and again, and spoils each connection in another way, without end.
-pub fn spoil(directory: &Path, vm: i32, domain: u32, victim: SocketAddrV4) {
+/// A member of a domain, by its control connection alone.
+fn join(directory: &Path, vm: i32, domain: u32) -> OwnedFd {
     let control = m3ipc_sys::connect(&m3ipc::runtime::socket(directory)).expect("a daemon");
     ask(&control, &Request::Hello { version: VERSION });
     ask(&control, &Request::Sock(SockRequest::Join { vm, domain: Some(domain) }));
+    control
+}
+
+/// Connects once, and claims bytes in the socket that never come.
+pub fn claim(directory: &Path, vm: i32, domain: u32, victim: SocketAddrV4) {
+    let control = join(directory, vm, domain);
+    let (address, port) = (u32::from(*victim.ip()), victim.port());
+    let connect = Request::Sock(SockRequest::Connect { address, port, from: 0, prepared: 0 });
+    let (Reply::Sock(SockReply::Connected(connection, _)), fds) = ask(&control, &connect) else {
+        panic!("no connection");
+    };
+    let region = Shared::map_sparse(&fds[1], SOCK_CONTROL_BYTES).expect("memory");
+    let slot = SOCK_HEAD_BYTES + usize::from(connection.slot) * SOCK_SLOT_BYTES;
+    let own = slot + usize::from(connection.side) * half::BYTES;
+    region.word64(own + half::GIVEN).store(5, Ordering::SeqCst);
+    println!("ready");
+    let _ = std::io::stdin().read_to_end(&mut Vec::new());
+}
+
+/// Connects again and again, and spoils each connection in another way, without end.
+pub fn spoil(directory: &Path, vm: i32, domain: u32, victim: SocketAddrV4) {
+    let control = join(directory, vm, domain);
     let mut rng = Rng::of(u64::from(domain));
     let mut memory: Vec<(u64, Shared, Shared)> = Vec::new();
     println!("ready");

@@ -9,6 +9,7 @@
 //! | `mute ADDRESS` | connects, sends five bytes, then sits |
 //! | `fork ADDRESS` | connects, and checks the errors of a child by fork; says `ready` if they are right |
 //! | `blocks PORT` | adds 1 to each byte of a block, and sends it back; closes if anything else comes |
+//! | `claims ADDRESS` | connects, and claims bytes that never come |
 //! | `garbage ADDRESS` | connects again and again, and writes random values into all its memory |
 //!
 //! Says `ready` when it is, and leaves when its input ends.
@@ -33,6 +34,9 @@ fn main() {
     let domain = domain.parse().expect("a number");
     if role == "garbage" {
         return garbage::spoil(directory, vm.id(), domain, argument.parse().expect("an address"));
+    }
+    if role == "claims" {
+        return garbage::claim(directory, vm.id(), domain, argument.parse().expect("an address"));
     }
     let domain = Domain::join_numbered(directory, &vm, domain).expect("a domain");
     let port = || argument.parse().expect("a port");

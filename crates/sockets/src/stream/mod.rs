@@ -148,7 +148,11 @@ impl Stream {
     /// `PROTO`, `NOTCONN`.
     pub fn available(&self) -> Result<u64, Errno> {
         self.check_process()?;
-        let there = lock_half(&self.receiving, true)?.available();
+        let there = match lock_half(&self.receiving, false) {
+            Ok(mut receiving) => receiving.available(&self.connection),
+            // Another thread sleeps in the half, and takes what comes.
+            Err(_held) => Ok(self.connection.polled().bytes_in_blocks()),
+        };
         self.end_if_broken(there)
     }
 

@@ -71,6 +71,8 @@ pub(super) struct ReceiveHalf {
     pending: Option<Errno>,
     /// Calls in a row that left the socket to a poller.
     left_to_poller: u32,
+    /// The sender's count of bytes in the socket before the last look at the socket.
+    seen_given: u64,
     /// The last bytes came within the first polls of a wait.
     comes_soon: bool,
     spin: AdaptiveSpin,
@@ -87,6 +89,7 @@ impl ReceiveHalf {
             taken: 0,
             pending: None,
             left_to_poller: 0,
+            seen_given: 0,
             comes_soon: false,
             spin,
         }
@@ -134,12 +137,17 @@ impl ReceiveHalf {
                 }
             }
             if !options.wait && self.leaves_kernel_to_poller(connection)? {
+                self.note_nothing(connection);
                 return Err(Errno::AGAIN);
             }
             tries += 1;
             match self.poll_socket(connection)? {
                 SocketState::Changed if options.wait || tries < TRIES => continue,
                 SocketState::End => return Ok(0),
+                SocketState::Nothing if !options.wait => {
+                    self.note_nothing(connection);
+                    return Err(Errno::AGAIN);
+                }
                 _ if !options.wait => return Err(Errno::AGAIN),
                 _ => self.sleep(connection)?,
             }
@@ -150,6 +158,11 @@ impl ReceiveHalf {
     #[inline]
     pub(super) fn note_next(&self, polled: &PolledConnection) {
         polled.note_next_in(self.ring.next_offset());
+    }
+
+    /// Tells a poller that these words of the sender announce no bytes that can be read.
+    fn note_nothing(&self, connection: &Connection) {
+        connection.polled().note_nothing(self.ring.checked_tail(), self.seen_given);
     }
 
     /// Whether the fast path is open: the last wait was short, and the socket has nothing to say.
@@ -164,7 +177,17 @@ impl ReceiveHalf {
     }
 
     /// The number of bytes that can be read at once.
-    pub(super) fn available(&mut self) -> Result<u64, Errno> {
+    pub(super) fn available(&mut self, connection: &Connection) -> Result<u64, Errno> {
+        let mut tries = 0;
+        // The next bytes may lie in the socket, behind a record that was not read yet.
+        while self.ring.available()? == 0
+            && self.in_socket.is_none()
+            && self.pending.is_none()
+            && tries < TRIES
+            && self.poll_socket(connection)? == SocketState::Changed
+        {
+            tries += 1;
+        }
         Ok(self.ring.available()? + self.in_socket.map_or(0, |rest| u64::from(rest.count)))
     }
 
@@ -244,11 +267,13 @@ impl ReceiveHalf {
     #[inline]
     fn leaves_kernel_to_poller(&mut self, connection: &Connection) -> Result<bool, Errno> {
         let words = self.ring.words();
+        let given = words.word(half::GIVEN).load(Ordering::Acquire);
+        self.seen_given = given;
         let leaves = words.suppression().armed().is_some()
             && !connection.polled().must_ask_kernel()
             && self.in_socket.is_none()
             && self.stale == 0
-            && words.word(half::GIVEN).load(Ordering::Acquire) == self.announced
+            && given == self.announced
             && self.left_to_poller < LEFT_MAX;
         self.left_to_poller = if leaves { self.left_to_poller + 1 } else { 0 };
         // Read the tail once more: the connection was armed before this look, or it is not armed.
@@ -270,6 +295,7 @@ impl ReceiveHalf {
 
     /// Polls the socket after the blocks were empty.
     fn poll_socket(&mut self, connection: &Connection) -> Result<SocketState, Errno> {
+        self.seen_given = self.ring.words().word(half::GIVEN).load(Ordering::Acquire);
         if self.in_socket.is_some() {
             return Ok(self
                 .socket_state(receive_bytes(&connection.socket, &mut [0], PEEK), 1)

@@ -6,6 +6,7 @@ use m3ipc_test_fixture::{pattern, sum, until};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The number of spoiled connections in the test.
 const SPOILED: u64 = 150;
@@ -117,4 +118,22 @@ fn use_spoiled(stream: &m3ipc_sockets::Stream) -> bool {
         std::thread::yield_now();
     }
     false
+}
+
+#[test]
+fn a_false_count_of_bytes_does_not_keep_a_poller_awake() {
+    let fixture = Fixture::new("claims");
+    let listener = fixture.domain.listen(5, 4).unwrap();
+    let _claims = fixture.peer(1, "claims", fixture.at(0, 5));
+    let (stream, _) = listener.accept().unwrap();
+    let poller = Poller::new().unwrap();
+    poller.add(&stream, 1, Interest::Read, Mode::Level).unwrap();
+    let mut events = vec![];
+    let mut waits = (0..100).map(|_| {
+        poller.wait(&mut events, Some(Duration::from_millis(20))).unwrap();
+        let looked = stream.receive(&mut [0; 8], ReceiveOptions::default());
+        assert_eq!(looked, Err(Errno::AGAIN));
+        events.len()
+    });
+    assert!(waits.any(|count| count == 0), "no wait sleeps to its limit");
 }

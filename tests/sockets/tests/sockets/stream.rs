@@ -2,7 +2,7 @@
 
 use crate::fixture::Fixture;
 use m3ipc_sockets::{Direction, Errno, ReceiveOptions, Stream};
-use m3ipc_test_fixture::{pattern, signals, sum, until};
+use m3ipc_test_fixture::{pattern, readiness, signals, sum, until};
 use std::io::{Read, Write};
 
 #[test]
@@ -252,4 +252,42 @@ fn a_send_among_signals_sends_its_bytes_once() {
     }
     receiver.join().unwrap();
     sender.join().unwrap();
+}
+
+#[test]
+fn the_number_of_available_bytes_includes_those_behind_a_record() {
+    let fixture = Fixture::new("available");
+    let listener = fixture.domain.listen(0, 4).unwrap();
+    let mut one = fixture.domain.connect(listener.local_addr()).unwrap();
+    let (mut other, _) = listener.accept().unwrap();
+    assert_eq!(other.available(), Ok(0));
+    // No pool is shared yet, so the bytes go through the socket.
+    one.write_all(b"hello").unwrap();
+    until("the bytes come", || readiness(&other).readable);
+    assert_eq!(other.available(), Ok(5));
+    other.read_exact(&mut [0; 2]).unwrap();
+    assert_eq!(other.available(), Ok(3));
+    other.read_exact(&mut [0; 3]).unwrap();
+    assert_eq!(other.available(), Ok(0));
+    drop(one);
+    assert_eq!((other.available(), other.read(&mut [0; 2]).unwrap()), (Ok(0), 0));
+}
+
+#[test]
+fn the_number_of_available_bytes_comes_beside_a_receive_that_sleeps() {
+    let fixture = Fixture::new("beside_sleep");
+    let (mut one, other) = shared_pools(&fixture);
+    std::thread::scope(|scope| {
+        let (tell, told) = std::sync::mpsc::channel();
+        let stream = &other;
+        let receiver = scope.spawn(move || {
+            tell.send(m3ipc_sys::thread_id()).unwrap();
+            stream.receive(&mut [0; 8], ReceiveOptions { wait: true, peek: false })
+        });
+        let (own, thread) = (m3ipc_sys::process_id(), told.recv().unwrap());
+        until("the thread sleeps", || m3ipc_sys::thread_sleeps(own, thread) == Ok(true));
+        assert_eq!(other.available(), Ok(0));
+        one.write_all(b"end").unwrap();
+        assert_eq!(receiver.join().unwrap(), Ok(3));
+    });
 }
