@@ -88,6 +88,11 @@ impl DatagramSocket {
         self.broadcasts.store(broadcasts, Ordering::Relaxed);
     }
 
+    /// Makes the next sends obey `SO_SNDTIMEO` and `SO_SNDBUF` of this descriptor as they are now.
+    pub fn renew_send_options(&self) {
+        self.senders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Whether this socket may send to the broadcast address.
     #[must_use]
     pub fn may_broadcast(&self) -> bool {
@@ -239,7 +244,9 @@ impl DatagramSocket {
         let request =
             SockRequest::Route { from: self.port, address: u32::from(*to.ip()), port: to.port() };
         let (_, mut fds) = self.member.ask(request)?;
-        let sender = Arc::new(fds.pop().ok_or_else(unexpected_answer)?);
+        let sender = fds.pop().ok_or_else(unexpected_answer)?;
+        m3ipc_sys::copy_send_options(&self.socket, &sender)?;
+        let sender = Arc::new(sender);
         let mut senders = senders();
         if senders.len() >= SENDERS_MAX {
             senders.clear();

@@ -230,6 +230,21 @@ pub fn receive_datagram(
     Ok(Datagram { taken: got.bytes.min(capacity), sent: got.bytes, source })
 }
 
+/// Gives a socket the time limit and the buffer of another one, for sending.
+///
+/// # Errors
+/// Those of setsockopt(2).
+///
+/// # Source
+/// socket(7), `SO_SNDTIMEO`, `SO_SNDBUF`
+pub fn copy_send_options(from: impl AsFd, to: impl AsFd) -> Result<(), Errno> {
+    let limit = sockopt::socket_timeout(&from, sockopt::Timeout::Send)?;
+    sockopt::set_socket_timeout(&to, sockopt::Timeout::Send, limit)?;
+    // The kernel reports twice the size that was set.
+    let bytes = sockopt::socket_send_buffer_size(&from)?;
+    sockopt::set_socket_send_buffer_size(&to, bytes / 2)
+}
+
 /// The path of a bound Unix socket.
 ///
 /// # Errors

@@ -85,10 +85,14 @@ pub(crate) fn set(fd: c_int, level: c_int, option: c_int, value: ReadBytes) -> P
         }
         _ => return Err(Errno::NOPROTOOPT),
     }
-    if (level, option) == (libc::SOL_SOCKET, libc::SO_BROADCAST)
+    if level == libc::SOL_SOCKET
         && let SocketState::Datagrams(socket) = &*entry.state()
     {
-        socket.set_broadcast(bytes.iter().any(|byte| *byte != 0));
+        match option {
+            libc::SO_BROADCAST => socket.set_broadcast(bytes.iter().any(|byte| *byte != 0)),
+            libc::SO_SNDTIMEO | libc::SO_SNDBUF => socket.renew_send_options(),
+            _ => {}
+        }
     }
     entry.store_option(level, option, bytes);
     Ok(0)

@@ -3,6 +3,7 @@
 use crate::fixture::Fixture;
 use m3ipc_sockets::{Domain, Errno, ReceiveOptions};
 use m3ipc_test_fixture::{pattern, readiness};
+use rustix::net::sockopt;
 
 const NOW: ReceiveOptions = ReceiveOptions { wait: false, peek: false };
 const WAIT: ReceiveOptions = ReceiveOptions { wait: true, peek: false };
@@ -119,4 +120,27 @@ fn datagrams_outlive_the_daemon() {
     assert_eq!(two.receive(&mut got, WAIT).unwrap().taken, 7);
     assert_eq!(one.receive(&mut got, WAIT).unwrap().from, two.local_addr());
     assert_eq!(fixture.domain.datagrams(1).unwrap_err().errno(), Errno::ADDRINUSE);
+}
+
+#[test]
+fn a_send_to_a_full_receiver_obeys_the_time_limit_of_the_socket() {
+    let fixture = Fixture::new("limited");
+    let (one, two) = (fixture.domain.datagrams(1).unwrap(), fixture.domain.datagrams(2).unwrap());
+    let set = |limit| sockopt::set_socket_timeout(&one, sockopt::Timeout::Send, limit).unwrap();
+    let soon = Some(std::time::Duration::from_millis(20));
+    set(soon);
+    let fill = || loop {
+        if let Err(error) = one.send_to(&[1; 1000], two.local_addr(), true) {
+            break error.errno();
+        }
+    };
+    assert_eq!(fill(), Errno::AGAIN);
+    // A changed limit holds for a known receiver, too.
+    set(None);
+    one.renew_send_options();
+    two.receive(&mut [0; 8], NOW).unwrap();
+    one.send_to(&[1; 1000], two.local_addr(), true).unwrap();
+    set(soon);
+    one.renew_send_options();
+    assert_eq!(fill(), Errno::AGAIN);
 }
