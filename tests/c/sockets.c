@@ -17,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
@@ -402,6 +403,30 @@ static void sets(void)
     say("closed", CALL(epoll_wait)(set, &event, 1, 0));
 }
 
+/* A child that closes its copy of a socket, and stays, does not keep the connection open. */
+static void forking(void)
+{
+    puts("-- forking");
+    int end[2], closed[2] = { -1, -1 };
+    both(end);
+    say("pipe", pipe(closed));
+    pid_t child = fork();
+    if (child == 0) {
+        CALL(close)(end[0]);
+        if (write(closed[1], "x", 1) == 1)
+            pause();
+        _exit(0);
+    }
+    say("the child has closed its copy", read(closed[0], bytes, 1));
+    CALL(close)(end[0]);
+    struct timeval limit = { 60, 0 };
+    CALL(setsockopt)(end[1], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    say("recv after both are closed", CALL(recv)(end[1], bytes, 10, 0));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    CALL(close)(end[1]);
+}
+
 static void datagrams(void)
 {
     puts("-- datagrams");
@@ -570,5 +595,6 @@ int main(void)
     edges();
     sets();
     datagrams();
+    forking();
     return failed;
 }

@@ -68,6 +68,12 @@ impl Domain {
 }
 
 impl DatagramSocket {
+    /// Puts a duplicate of the own descriptor in its place. Returns the former one.
+    #[doc(hidden)]
+    pub fn replace_descriptor(&mut self, duplicate: OwnedFd) -> OwnedFd {
+        core::mem::replace(&mut self.socket, duplicate)
+    }
+
     /// The address of this socket.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddrV4 {

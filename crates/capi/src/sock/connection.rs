@@ -132,8 +132,9 @@ fn end_connect(
         return Err(Errno::BADF);
     }
     *state = if from == 0 { SocketState::New } else { SocketState::Bound(from) };
-    let stream = connected?;
+    let mut stream = connected?;
     entry.attach_descriptor(fd, &stream)?;
+    drop(entry.take_descriptor().map(|number| stream.replace_descriptor(number)));
     stream.set_nonblocking(entry.is_nonblocking()).map_err(|error| errno_of(&error))?;
     *state = SocketState::Connected(Arc::new(stream), from);
     Ok(0)

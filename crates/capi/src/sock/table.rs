@@ -52,8 +52,9 @@ pub(crate) struct SocketEntry {
     nonblocking: AtomicBool,
     /// The options of the socket, for the descriptor that it gets later.
     options: Mutex<Vec<StoredOption>>,
-    /// The descriptor of the number. `None` for an accepted stream, which owns its descriptor.
-    descriptor: Option<OwnedFd>,
+    /// The descriptor of the number. `None` where the stream or the datagram socket owns it: a
+    /// child by fork then closes its only descriptor of the socket with the number.
+    descriptor: Mutex<Option<OwnedFd>>,
     /// Blocks that came while the endpoint was in a call of another thread.
     arrived: Mutex<VecDeque<ArrivedBlock>>,
 }
@@ -102,12 +103,25 @@ fn insert(fd: c_int, entry: SocketEntry) {
 /// Gives up an entry whose number the program closed by close(2). The number may stand for another
 /// descriptor now, and stays open.
 fn give_up(entry: Arc<SocketEntry>) {
-    match Arc::try_unwrap(entry) {
-        // The drop of an accepted stream would close the number.
-        Ok(entry) if entry.descriptor.is_none() => std::mem::forget(entry),
-        Ok(mut entry) => std::mem::forget(entry.descriptor.take()),
-        // Another thread is in a call.
-        Err(entry) => std::mem::forget(entry),
+    // Another thread is in a call.
+    let Ok(entry) = Arc::try_unwrap(entry).map_err(std::mem::forget) else { return };
+    std::mem::forget(entry.take_descriptor());
+    let mut state = entry.state();
+    let is_kept = match &mut *state {
+        SocketState::Connected(stream, _) => Arc::get_mut(stream)
+            .zip(kernel::socket(libc::SOCK_STREAM, libc::SOCK_CLOEXEC).ok())
+            .map(|(stream, stand_in)| std::mem::forget(stream.replace_descriptor(stand_in)))
+            .is_none(),
+        SocketState::Datagrams(socket) => Arc::get_mut(socket)
+            .zip(kernel::socket(libc::SOCK_DGRAM, libc::SOCK_CLOEXEC).ok())
+            .map(|(socket, stand_in)| std::mem::forget(socket.replace_descriptor(stand_in)))
+            .is_none(),
+        _ => false,
+    };
+    drop(state);
+    if is_kept {
+        // The drop would close the number.
+        std::mem::forget(entry);
     }
 }
 
@@ -178,7 +192,7 @@ impl SocketEntry {
             state: Mutex::new(state),
             nonblocking: AtomicBool::new(nonblocking),
             options: Mutex::default(),
-            descriptor,
+            descriptor: Mutex::new(descriptor),
             arrived: Mutex::default(),
         }
     }
@@ -203,6 +217,11 @@ impl SocketEntry {
             _ => Ok(()),
         };
         set.map_err(|error| errno_of(&error))
+    }
+
+    /// Takes the descriptor of the number, for the object that owns it from now on.
+    pub(crate) fn take_descriptor(&self) -> Option<OwnedFd> {
+        self.descriptor.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Blocks that wait for an endpoint.
@@ -267,8 +286,9 @@ impl SocketEntry {
         domain: &Domain,
         port: u16,
     ) -> PosixResult<SocketState> {
-        let socket = domain.datagrams(port)?;
+        let mut socket = domain.datagrams(port)?;
         self.attach_descriptor(fd, &socket)?;
+        drop(self.take_descriptor().map(|number| socket.replace_descriptor(number)));
         socket.set_nonblocking(self.is_nonblocking()).map_err(|error| errno_of(&error))?;
         let broadcast = self.option(libc::SOL_SOCKET, libc::SO_BROADCAST);
         socket.set_broadcast(broadcast.is_some_and(|value| value.iter().any(|byte| *byte != 0)));

@@ -187,6 +187,12 @@ impl Stream {
         self.connection.shut_down(direction)
     }
 
+    /// Puts a duplicate of the own descriptor in its place. Returns the former one.
+    #[doc(hidden)]
+    pub fn replace_descriptor(&mut self, duplicate: OwnedFd) -> OwnedFd {
+        core::mem::replace(&mut self.connection.socket, duplicate)
+    }
+
     pub(crate) fn check_process(&self) -> Result<(), Errno> {
         if self.connection.pair.is_original() { Ok(()) } else { Err(Errno::NOTCONN) }
     }
