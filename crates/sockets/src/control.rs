@@ -99,7 +99,7 @@ impl Control {
         self.send(request)?;
         let deadline_ns = m3ipc_sys::monotonic_ns().saturating_add(limit_ns);
         loop {
-            let answer = match self.receive(deadline_ns) {
+            let answer = match self.receive(request, deadline_ns) {
                 Err(RequestError::TimedOut(error)) => {
                     self.given_up.push_back(request.clone());
                     return Err(RequestError::TimedOut(error));
@@ -112,13 +112,13 @@ impl Control {
             // The daemon answers in the order of the requests.
             match self.given_up.pop_front() {
                 None => return answer,
-                Some(former) => self.undo(&former, answer),
+                Some(former) => answer.iter().for_each(|(reply, _)| self.undo(&former, reply)),
             }
         }
     }
 
-    /// The next answer of the daemon.
-    fn receive(&mut self, deadline_ns: u64) -> Result<Answer, RequestError> {
+    /// The next answer of the daemon, to `request` or to the first one that was given up.
+    fn receive(&mut self, request: &Request, deadline_ns: u64) -> Result<Answer, RequestError> {
         let packet = loop {
             match m3ipc_sys::receive_packet(&self.socket, &mut self.buffer, false, true) {
                 Ok(packet) => break packet,
@@ -136,6 +136,9 @@ impl Control {
         }
         let frame = m3ipc_wire::decode::<FromDaemon>(&self.buffer[..packet.bytes]);
         if packet.truncated {
+            if let Ok(FromDaemon::Reply(reply)) = &frame {
+                self.undo(self.given_up.front().unwrap_or(request), reply);
+            }
             let why =
                 "this process has no descriptor left for what the daemon gives; raise `ulimit -n`";
             return Err(RequestError::Refused(SockError::new(Errno::MFILE, why)));
@@ -154,17 +157,16 @@ impl Control {
         }
     }
 
-    /// Gives back what the daemon gave for a request that was given up.
-    fn undo(&self, request: &Request, answer: Result<Answer, RequestError>) {
-        let Ok((Reply::Sock(reply), _closed)) = answer else { return };
-        let Request::Sock(request) = request else { return };
+    /// Gives back what the daemon gave, where the caller does not get it.
+    fn undo(&self, request: &Request, reply: &Reply) {
+        let (Request::Sock(request), Reply::Sock(reply)) = (request, reply) else { return };
         match (request, reply) {
             (SockRequest::Bind { kind, .. }, SockReply::Port(port)) => {
-                let _ = self.send(&Request::Sock(SockRequest::Release { kind: *kind, port }));
+                let (kind, port) = (*kind, *port);
+                let _ = self.send(&Request::Sock(SockRequest::Release { kind, port }));
             }
             (SockRequest::Connect { .. }, SockReply::Connected(connection, prepared)) => {
-                for SockConnection { pair, side, slot, .. } in
-                    prepared.into_iter().chain([connection])
+                for &SockConnection { pair, side, slot, .. } in prepared.iter().chain([connection])
                 {
                     let _ = self.send(&Request::Sock(SockRequest::Closed { pair, side, slot }));
                 }
