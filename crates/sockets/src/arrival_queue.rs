@@ -3,19 +3,40 @@
 use crate::pair::Pair;
 use crate::prepared::PreparedConnection;
 use core::sync::atomic::{AtomicU64, Ordering};
-use m3ipc_sys::{Errno, Poll};
-use std::collections::HashMap;
+use m3ipc_sys::{Errno, Packet, ParentOnlyFd, Poll};
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The epoll token of the packet socket. Prepared connections have other tokens.
+/// The epoll token of the packet sockets. Prepared connections have other tokens.
 const SOCKET_TOKEN: u64 = 0;
+
+/// A socket on which the daemon sends connections. A child by fork does not keep them open.
+#[derive(Debug)]
+pub(crate) struct PacketSocket {
+    /// Declared before `socket`: it must forget the number before the socket closes.
+    _closed_in_children: ParentOnlyFd,
+    socket: OwnedFd,
+}
+
+impl PacketSocket {
+    fn new(socket: OwnedFd) -> Self {
+        Self { _closed_in_children: ParentOnlyFd::new(&socket), socket }
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
 
 /// The queue of connections that have arrived.
 #[derive(Debug)]
 pub(crate) struct ArrivalQueue {
     poll: Poll,
-    socket: Mutex<Arc<OwnedFd>>,
+    /// The packet sockets of the present daemon, which is the last, and of killed daemons.
+    sockets: Mutex<VecDeque<Arc<PacketSocket>>>,
     /// Prepared connections by their epoll tokens.
     prepared: Mutex<HashMap<u64, (PreparedConnection, Arc<Pair>)>>,
     next: AtomicU64,
@@ -25,27 +46,50 @@ impl ArrivalQueue {
     pub(crate) fn new(socket: OwnedFd) -> Result<Self, Errno> {
         let poll = Poll::new()?;
         poll.add(&socket, SOCKET_TOKEN)?;
-        let socket = Mutex::new(Arc::new(socket));
         Ok(Self {
             poll,
-            socket,
+            sockets: Mutex::new(VecDeque::from([Arc::new(PacketSocket::new(socket))])),
             prepared: Mutex::default(),
             next: AtomicU64::new(SOCKET_TOKEN + 1),
         })
     }
 
-    pub(crate) fn socket(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.socket.lock().unwrap_or_else(PoisonError::into_inner))
+    fn sockets(&self) -> MutexGuard<'_, VecDeque<Arc<PacketSocket>>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the packet socket by that of a successor daemon.
-    pub(crate) fn replace(&self, socket: &OwnedFd) -> Result<(), Errno> {
-        let socket = socket.try_clone().map_err(|_cause| Errno::MFILE)?;
-        let mut current = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.poll.remove(&*current);
+    /// Adds the packet socket of a successor daemon.
+    pub(crate) fn add_socket(&self, socket: OwnedFd) -> Result<(), Errno> {
         self.poll.add(&socket, SOCKET_TOKEN)?;
-        *current = Arc::new(socket);
+        self.sockets().push_back(Arc::new(PacketSocket::new(socket)));
         Ok(())
+    }
+
+    /// Whether no successor daemon has brought another packet socket than this one.
+    pub(crate) fn is_latest(&self, socket: &Arc<PacketSocket>) -> bool {
+        self.sockets().back().is_some_and(|latest| Arc::ptr_eq(latest, socket))
+    }
+
+    /// The next packet, with its socket. An empty packet means that the latest socket has ended.
+    ///
+    /// A killed daemon leaves packets in its socket. They come first, and then the socket closes.
+    pub(crate) fn next_packet(
+        &self,
+        frame: &mut [u8],
+    ) -> Result<(Arc<PacketSocket>, Packet), Errno> {
+        let all: Vec<_> = self.sockets().iter().map(Arc::clone).collect();
+        for socket in &all {
+            match m3ipc_sys::receive_packet(&**socket, frame, false, true) {
+                Ok(packet) if packet.bytes == 0 && !self.is_latest(socket) => {
+                    let _ = self.poll.remove(&**socket);
+                    self.sockets().retain(|other| !Arc::ptr_eq(other, socket));
+                }
+                Ok(packet) => return Ok((Arc::clone(socket), packet)),
+                Err(Errno::AGAIN) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Err(Errno::AGAIN)
     }
 
     pub(crate) fn prepared(&self) -> MutexGuard<'_, HashMap<u64, (PreparedConnection, Arc<Pair>)>> {

@@ -182,7 +182,7 @@ impl Domain {
                 {
                     let socket = fds.remove(0);
                     let sockets = fds.split_off(if info.with_pair { fds.len().min(2) } else { 0 });
-                    let pair = self.member.pair(&info, &fds)?;
+                    let pair = self.member.pair_or_close(&info, &prepared, &fds)?;
                     self.member
                         .keep_prepared(target, PreparedConnection::pair_up(prepared, sockets));
                     return Ok(Stream::new(Arc::clone(&self.member), pair, socket, info)?);

@@ -53,8 +53,9 @@ impl Listener {
     /// Accepts a connection. Returns it with the peer's address.
     ///
     /// # Errors
-    /// `AGAIN`, `INTR`, `MFILE` where no descriptor is left, `NETDOWN` where no daemon can be
-    /// started, `NOTCONN` in a child by fork.
+    /// `AGAIN`, `INTR`, `NETDOWN` where no daemon can be started, `ADDRINUSE` where a successor
+    /// of the daemon gave the port to another process, `NOTCONN` in a child by fork. `MFILE` where
+    /// no descriptor is left: the connection has ended.
     ///
     /// # Source
     /// accept(2)
@@ -82,18 +83,20 @@ impl Listener {
                     connection.info,
                 )?);
             }
-            let socket = self.queue.socket();
-            match m3ipc_sys::receive_packet(&*socket, &mut frame, false, true) {
+            match self.queue.next_packet(&mut frame) {
                 // The daemon is gone: this socket brings no more packets.
-                Ok(packet) if packet.bytes == 0 => self.member.check_daemon()?,
-                Ok(packet) if packet.truncated => {
+                Ok((ended, packet)) if packet.bytes == 0 => {
+                    self.member.renew_listener(self.port, &self.queue, &ended)?;
+                }
+                Ok((socket, packet)) if packet.truncated => {
                     let _ = m3ipc_sys::send_bytes(&*socket, &[1], &[], false);
                     // The connection ends with its lost descriptors, and its peer is told by the
                     // kernel.
+                    self.report_lost(&frame[..packet.bytes]);
                     let why = "no descriptor is left for a connection; raise `ulimit -n`";
                     return Err(SockError::new(Errno::MFILE, why));
                 }
-                Ok(packet) => {
+                Ok((socket, packet)) => {
                     // The daemon counts waiting connections. A lost acknowledgement only delays the
                     // count.
                     let _ = m3ipc_sys::send_bytes(&*socket, &[1], &[], false);
@@ -117,6 +120,13 @@ impl Listener {
         }
     }
 
+    /// Reports the connections of a packet whose descriptors are lost.
+    fn report_lost(&self, frame: &[u8]) {
+        if let Ok(SockArrival(info, prepared)) = m3ipc_wire::decode::<SockArrival>(frame) {
+            prepared.iter().chain([&info]).for_each(|info| self.member.report_closed(info));
+        }
+    }
+
     fn open_arrival(&self, frame: &[u8], mut fds: Vec<OwnedFd>) -> Result<Stream, SockError> {
         let arrival = m3ipc_wire::decode::<SockArrival>(frame);
         let (Ok(SockArrival(info, prepared)), false) = (arrival, fds.is_empty()) else {
@@ -127,7 +137,7 @@ impl Listener {
         };
         let socket = fds.remove(0);
         let sockets = fds.split_off(if info.with_pair { fds.len().min(2) } else { 0 });
-        let pair = self.member.pair(&info, &fds)?;
+        let pair = self.member.pair_or_close(&info, &prepared, &fds)?;
         for connection in PreparedConnection::pair_up(prepared, sockets) {
             let info = connection.info;
             // Without memory for it the socket closes. The peer then asks the daemon instead.

@@ -1,6 +1,6 @@
 //! This process as a member of its domain: its ports and its pairs.
 
-use crate::arrival_queue::ArrivalQueue;
+use crate::arrival_queue::{ArrivalQueue, PacketSocket};
 use crate::control::{Answer, Control, JoinedDomain, Membership, RequestError, unexpected_answer};
 use crate::error::SockError;
 use crate::pair::Pair;
@@ -37,6 +37,26 @@ pub(crate) struct DomainMember {
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Binds a listener's port at a successor of the daemon, and listens there.
+fn listen_again(
+    control: &mut Control,
+    port: u16,
+    backlog: u32,
+    queue: &ArrivalQueue,
+) -> Result<(), SockError> {
+    let kind = SockKind::Stream;
+    control.ask(&Request::Sock(SockRequest::Bind { kind, port }))?;
+    let listened = control.ask(&Request::Sock(SockRequest::Listen { port, backlog }));
+    let added = listened
+        .map_err(SockError::from)
+        .and_then(|(_, mut fds)| Ok(queue.add_socket(fds.pop().ok_or_else(unexpected_answer)?)?));
+    if added.is_err() {
+        // The next attempt binds it again.
+        let _ = control.send(&Request::Sock(SockRequest::Release { kind, port }));
+    }
+    added
 }
 
 impl DomainMember {
@@ -97,19 +117,15 @@ impl DomainMember {
         let (mut fresh, _) = self.membership.join(Some(self.joined.domain))?;
         for ((kind, port), held) in lock(&self.ports).iter() {
             let (kind, port) = (*kind, *port);
-            // A port that another process took meanwhile is lost. Its listener gets no more
-            // connections.
+            // A port that another process took meanwhile is lost. The listener's next accept says
+            // so.
             let _ = match held {
                 PortUse::Datagrams => fresh.ask(&Request::Sock(SockRequest::Keep { port })),
                 PortUse::Bound => fresh.ask(&Request::Sock(SockRequest::Bind { kind, port })),
                 PortUse::Listening(backlog, intake) => {
-                    let bound = fresh.ask(&Request::Sock(SockRequest::Bind { kind, port }));
-                    let listen = Request::Sock(SockRequest::Listen { port, backlog: *backlog });
-                    let listening = bound.and_then(|_| fresh.ask(&listen));
-                    if let (Ok((_, fds)), Some(intake)) = (&listening, intake.upgrade()) {
-                        let _ = fds.first().map(|fd| intake.replace(fd));
-                    }
-                    listening
+                    let intake = intake.upgrade();
+                    let _ = intake.map(|intake| listen_again(&mut fresh, port, *backlog, &intake));
+                    continue;
                 }
             };
         }
@@ -117,9 +133,27 @@ impl DomainMember {
         Ok(())
     }
 
-    /// Makes sure that a daemon knows this member, after its packet socket has ended.
-    pub(crate) fn check_daemon(&self) -> Result<(), SockError> {
-        self.ask(SockRequest::DatagramAddresses { port: 0 }).map(drop)
+    /// Makes a daemon send connections to this listener, after its packet socket has ended.
+    pub(crate) fn renew_listener(
+        &self,
+        port: u16,
+        queue: &ArrivalQueue,
+        ended: &Arc<PacketSocket>,
+    ) -> Result<(), SockError> {
+        // Rejoins where the daemon is gone.
+        self.ask(SockRequest::DatagramAddresses { port: 0 })?;
+        let mut control = lock(&self.control);
+        if !queue.is_latest(ended) {
+            return Ok(());
+        }
+        // The rejoin did not get the port.
+        let lost = |errno, why| SockError::new(errno, format!("the port was lost: {why}"));
+        let backlog = match lock(&self.ports).get(&(SockKind::Stream, port)) {
+            Some(PortUse::Listening(backlog, _)) => *backlog,
+            _ => return Err(lost(Errno::NETDOWN, "it was released; listen again".to_owned())),
+        };
+        listen_again(&mut control, port, backlog, queue)
+            .map_err(|error| lost(error.errno(), error.to_string()))
     }
 
     /// Binds a port of the domain; a datagram port comes with its socket.
@@ -224,6 +258,20 @@ impl DomainMember {
         }
         pairs.insert((id, side), Arc::clone(&pair));
         Ok(pair)
+    }
+
+    /// The pair of a connection and of those prepared beside it. Without it all of them close.
+    pub(crate) fn pair_or_close(
+        &self,
+        info: &SockConnection,
+        prepared: &[SockConnection],
+        fds: &[OwnedFd],
+    ) -> Result<Arc<Pair>, SockError> {
+        let pair = self.pair(info, fds);
+        if pair.is_err() {
+            prepared.iter().chain([info]).for_each(|info| self.report_closed(info));
+        }
+        pair
     }
 
     /// A pair with the peer of another one, where a poller of that peer may have its bitmap.

@@ -1,7 +1,7 @@
 //! Kills of either side, and of the daemon.
 
 use crate::fixture::Fixture;
-use m3ipc_sockets::{Errno, Stream};
+use m3ipc_sockets::{Domain, Errno, Stream};
 use m3ipc_test_fixture::{readiness, until};
 use std::io::{Read, Write};
 
@@ -123,4 +123,47 @@ fn a_child_by_fork_gets_an_error_on_the_connection() {
     let mut said = [0; 5];
     stream.read_exact(&mut said).unwrap();
     assert_eq!(&said, b"still");
+}
+
+#[test]
+fn a_connection_that_waits_outlives_the_daemon() {
+    let mut fixture = Fixture::new("waiting");
+    let other = Domain::join_numbered(fixture.node.directory(), &fixture.vm, 1).unwrap();
+    let listener = fixture.domain.listen(5, 4).unwrap();
+    let mut early = other.connect(listener.local_addr()).unwrap();
+    early.write_all(b"early").unwrap();
+    fixture.node.restart_daemon();
+    // The successor learns of the listener by this request.
+    until("another request", || fixture.domain.reserve(0).is_ok());
+    let mut late = None;
+    until("a new connection", || {
+        late = other.connect(listener.local_addr()).ok();
+        late.is_some()
+    });
+    late.unwrap().write_all(b"later").unwrap();
+    for said in [b"early", b"later"] {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut got = [0; 5];
+        stream.read_exact(&mut got).unwrap();
+        assert_eq!(&got, said);
+    }
+    listener.set_nonblocking(true);
+    assert!(listener.accept().is_err(), "a connection is taken twice");
+}
+
+#[test]
+fn a_listener_without_its_port_says_so_until_it_gets_the_port() {
+    let mut fixture = Fixture::new("lost");
+    let listener = fixture.domain.listen(5, 4).unwrap();
+    fixture.node.restart_daemon();
+    let other = Domain::join_numbered(fixture.node.directory(), &fixture.vm, 0).unwrap();
+    let thief = other.listen(5, 4).unwrap();
+    let failed = listener.accept_timeout(true, u64::MAX).unwrap_err();
+    assert_eq!(failed.errno(), Errno::ADDRINUSE, "{failed}");
+    assert_eq!(listener.accept_timeout(false, 0).unwrap_err().errno(), Errno::ADDRINUSE);
+    drop(thief);
+    let accept = || listener.accept_timeout(false, 0).map(drop).map_err(|error| error.errno());
+    until("the port is back", || accept() == Err(Errno::AGAIN));
+    let _here = other.connect(listener.local_addr()).unwrap();
+    until("a connection", || accept().is_ok());
 }
