@@ -120,8 +120,8 @@ pub use service::{ServiceProcess, start_service};
 pub use signal_set::SignalSet;
 pub use stream::{
     Datagram, Direction, ReceiveFlags, bind_datagrams, bound_path, connect_datagrams,
-    connect_stream_within, copy_send_options, has_hung_up, packet_pair, read_within, receive_bytes,
-    receive_datagram, send_bytes, set_nonblocking, shut_down, stream_pair,
+    connect_stream_within, copy_send_options, has_hung_up, packet_pair, queued_bytes, read_within,
+    receive_bytes, receive_datagram, send_bytes, set_nonblocking, shut_down, stream_pair,
 };
 pub use tcp::tcp_round_trip;
 pub use user_ids::UserNames;

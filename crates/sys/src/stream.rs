@@ -155,6 +155,17 @@ pub fn has_hung_up(socket: impl AsFd) -> Result<bool, Errno> {
     Ok(fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
+/// The number of bytes in the receive queue of a socket.
+///
+/// # Errors
+/// Those of ioctl(2).
+///
+/// # Source
+/// unix(7), `SIOCINQ`
+pub fn queued_bytes(socket: impl AsFd) -> Result<u64, Errno> {
+    rustix::io::ioctl_fionread(socket)
+}
+
 /// Ends one direction of a connection, or both.
 ///
 /// # Errors

@@ -188,7 +188,10 @@ impl ReceiveHalf {
         {
             tries += 1;
         }
-        Ok(self.ring.available()? + self.in_socket.map_or(0, |rest| u64::from(rest.count)))
+        let Some(rest) = self.in_socket else { return self.ring.available() };
+        // The sender may have had no room for all of the record's bytes yet.
+        let in_socket = u64::from(rest.count).min(m3ipc_sys::queued_bytes(&connection.socket)?);
+        Ok(self.ring.available()? + in_socket)
     }
 
     #[inline]
