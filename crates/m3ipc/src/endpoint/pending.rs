@@ -472,6 +472,8 @@ impl Endpoint {
             return (None, false);
         }
         self.disarm();
+        // The limit of an earlier call may have passed.
+        self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
         let ended = match pending.claim.set(ClaimState::Ended) {
             ClaimState::Posted(request) => {
                 let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
@@ -489,5 +491,24 @@ impl Endpoint {
         };
         self.end_claim(pending.to, &pending.claim);
         ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Source;
+
+    #[test]
+    fn a_large_answer_that_had_come_is_not_lost_to_the_limit_of_an_earlier_call() {
+        let node = crate::test::node();
+        let (mut server, mut client) = node.pair();
+        let pending = client.begin_request(server.address(), &Message::new(7)).unwrap();
+        let request = server.receive(Source::Any).unwrap();
+        let early = client.receive_timeout(Source::Any, Timeout::from_ms(1));
+        assert_eq!(early.unwrap_err().code(), m3ipc_abi::Code::TimedOut);
+        server.reply_bytes(request.source, 8, &[9; 100_000]).unwrap();
+        let (answer, bytes) = client.abandon_bytes(&pending).expect("it had come");
+        assert_eq!((answer.m_type, bytes), (8, vec![9; 100_000]));
     }
 }
