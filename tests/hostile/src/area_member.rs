@@ -17,7 +17,10 @@ use m3ipc_link::{Link, MessageKind as Sent, ReadyBitmap};
 use m3ipc_shm::{FixedRegion, LeasedRange, Observed, Shared};
 use m3ipc_test_fixture::Rng;
 use m3ipc_test_fixture::raw::RawMember;
-use m3ipc_wire::{AreaEvent, AreaInfo, AreaReply, AreaRequest, DaemonEvent, Reply, Request};
+use m3ipc_wire::{
+    AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaRequest, DaemonEvent, Reply,
+    Request,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -360,6 +363,40 @@ pub fn attack(directory: &str, vm: &str, slot: &str, area: &str, peers: [&str; 2
     link.send(acts::END, None);
     println!("said {number}");
     std::thread::sleep(Duration::from_secs(300));
+}
+
+/// Gives a block of an area that it never maps, so that no member can attach it.
+pub fn give_unmapped(directory: &str, vm: &str, slot: &str, victim: &str) {
+    let (mut raw, victim) = bind(directory, vm, slot, victim);
+    let mut link = HostileLink::to(&mut raw, victim.cast_signed());
+    let name = BlockName {
+        area: create_unmapped(&mut raw),
+        number: 0,
+        generation: 0,
+        hop: 0,
+        bytes: 64,
+        shared: false,
+        payload: false,
+    };
+    println!("ready");
+    link.send(acts::NO_AREA, Some(&name));
+    std::thread::sleep(Duration::from_secs(300));
+}
+
+/// An area in which only the owner writes, and which it never maps.
+fn create_unmapped(raw: &mut RawMember) -> u32 {
+    let config = AreaParams {
+        limit_bytes: 1 << 20,
+        audience: AreaAudience::Vm,
+        owner_writes: true,
+        huge: false,
+        low: false,
+    };
+    let created = raw.request(&Request::Area(AreaRequest::Create(config)));
+    let Some((Reply::Area(AreaReply::Joined { info, .. }), _memory)) = created else {
+        panic!("no area: {created:?}");
+    };
+    info.area
 }
 
 /// Tries each way to write into an area in which only the owner writes, and says how many succeed.

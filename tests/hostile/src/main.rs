@@ -53,6 +53,9 @@ fn main() -> ExitCode {
         ("area-scribbler", [directory, vm, slot, area, victim]) => {
             area_member::scribble(directory, vm, slot, area, victim);
         }
+        ("area-unmapped", [directory, vm, slot, victim]) => {
+            area_member::give_unmapped(directory, vm, slot, victim);
+        }
         ("area-writer", [directory, vm, slot, area]) => {
             area_member::write_everywhere(directory, vm, slot, area);
         }

@@ -98,6 +98,22 @@ fn a_block_that_was_hidden_from_the_search_keeps_its_memory() {
     assert!(block.iter().all(|byte| byte == 3), "the memory of a held block was given out again");
 }
 
+/// A message whose block is of an area that nobody can attach does not stay in the way of others.
+#[test]
+fn a_block_of_an_area_that_its_owner_never_maps_costs_one_receive() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("unmapped");
+    let vm = fixture.vm("unmapped");
+    let mut me = vm.bind(1).unwrap();
+    let _hostile = hostile_area_member(&fixture, &vm, "area-unmapped", &["2", "1"]);
+    until("its message comes", || me.try_receive(Source::Any).is_ok());
+    assert_eq!(me.take_block().map(|_| ()).unwrap_err().code(), Code::PeerBroke);
+    let (mut other, to) = (vm.bind_additional(Some(3)).unwrap(), me.address());
+    let sending = std::thread::spawn(move || other.send(to, &Message::new(7)));
+    assert_eq!(me.receive(Source::Any).unwrap().m_type, 7);
+    sending.join().unwrap().unwrap();
+}
+
 #[test]
 fn the_kernel_lets_only_the_owner_write() {
     let _turn = area_turn();

@@ -1,6 +1,7 @@
 //! Blocks that come with messages: accept, then take.
 
 use super::Endpoint;
+use super::areas::Unmapped;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::payload::treatment;
@@ -120,7 +121,7 @@ impl Endpoint {
         limit: DaemonLimit,
     ) -> Result<Block, Fail> {
         let mapping = if name.is_payload() { AreaMapping::ByNeed } else { AreaMapping::Whole };
-        let area = self.attach(name.area(), mapping, limit)?;
+        let area = self.attach(name.area(), mapping, limit, Unmapped::Refuse)?;
         self.receive_area_events_if_any();
         let accepted = accept_once(&area, from, name).or_else(|_| {
             // The extent or the member may be in events that were not announced before.
@@ -174,7 +175,7 @@ impl Endpoint {
         name: &ClaimedBlockName,
         limit: DaemonLimit,
     ) -> Result<Vec<u8>, Fail> {
-        let area = self.attach(name.area(), AreaMapping::ByNeed, limit)?;
+        let area = self.attach(name.area(), AreaMapping::ByNeed, limit, Unmapped::Refuse)?;
         self.receive_area_events_if_any();
         let find = || {
             let member = area.member();

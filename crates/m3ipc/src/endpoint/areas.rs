@@ -29,6 +29,15 @@ const ROOM_WAITS_APART_NS: u64 = 100_000_000;
 /// When a stand-in of this process began its latest wait for room.
 static LATEST_ROOM_WAIT_NS: AtomicU64 = AtomicU64::new(0);
 
+/// What becomes of a request for an area that its creator has not mapped yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unmapped {
+    /// It is repeated within its limit.
+    Await,
+    /// It fails: the giver of a block has mapped its area, so the block is nobody's to give.
+    Refuse,
+}
+
 impl Endpoint {
     /// Creates an area and attaches it. The example is at [`Area`].
     ///
@@ -44,7 +53,8 @@ impl Endpoint {
         let mut conflicts = 0;
         let joined = loop {
             let params = config.to_wire(m3ipc_sys::page_bytes(), low);
-            match self.join(&AreaRequest::Create(params), config.mapping(), limit) {
+            match self.join(&AreaRequest::Create(params), config.mapping(), limit, Unmapped::Await)
+            {
                 Err(fail) if is_area_lost(&fail) && !limit.has_passed() => {}
                 // Another mapping lies there. A tool may have taken the whole range.
                 Err(fail) if fail.code == Code::RscBusy && conflicts < RANGE_TRIES => {
@@ -83,7 +93,8 @@ impl Endpoint {
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn attach_area(&mut self, id: u32) -> Result<Area, AreaError> {
         self.disarm();
-        let state = self.attach(id, AreaMapping::Whole, DaemonLimit::default_from_now())?;
+        let limit = DaemonLimit::default_from_now();
+        let state = self.attach(id, AreaMapping::Whole, limit, Unmapped::Await)?;
         Ok(Area::new(&state))
     }
 
@@ -93,9 +104,10 @@ impl Endpoint {
         id: u32,
         mapping: AreaMapping,
         limit: DaemonLimit,
+        unmapped: Unmapped,
     ) -> Result<Arc<AreaState>, Fail> {
         let Some(state) = self.areas.get(id) else {
-            return self.join(&AreaRequest::Attach(id), mapping, limit);
+            return self.join(&AreaRequest::Attach(id), mapping, limit, unmapped);
         };
         if mapping != AreaMapping::ByNeed {
             state.map_whole()?;
@@ -108,11 +120,12 @@ impl Endpoint {
         request: &AreaRequest,
         mapping: AreaMapping,
         limit: DaemonLimit,
+        unmapped: Unmapped,
     ) -> Result<Arc<AreaState>, Fail> {
         self.membership.check_bound()?;
         self.maintain_areas();
         let limit = limit.begun();
-        let LateArea { info, index, fds, events } = self.ask_to_join(request, limit)?;
+        let LateArea { info, index, fds, events } = self.ask_to_join(request, limit, unmapped)?;
         let id = info.area;
         let me = self.membership.address();
         let mapping = (mapping, self.session.returns_count());
@@ -138,25 +151,35 @@ impl Endpoint {
     }
 
     /// Asks for the memory of an area. A request that was given up may have brought it.
-    fn ask_to_join(&mut self, request: &AreaRequest, limit: DaemonLimit) -> Result<LateArea, Fail> {
+    fn ask_to_join(
+        &mut self,
+        request: &AreaRequest,
+        limit: DaemonLimit,
+        unmapped: Unmapped,
+    ) -> Result<LateArea, Fail> {
+        let wanted = Request::Area(request.clone());
         loop {
-            match self.ask_area(request, limit) {
-                Ok((AreaReply::Joined { info, index }, fds)) => {
+            match self.ask_to_limit(&wanted, limit) {
+                Ok((Reply::Area(AreaReply::Joined { info, index }), fds)) => {
                     // The reply to an earlier request for it may have come too.
                     let earlier = self.late_area(&AreaRequest::Attach(info.area));
                     let events = earlier.map_or_else(Vec::new, |late| late.events);
                     return Ok(LateArea { info, index, fds, events });
                 }
                 Ok(_) => return Err(unexpected()),
-                // The creator has not mapped the area yet. A proxy does not wait for one that never
-                // does: the giver of a block has mapped its area.
+                Err(fail) if fail.code == Code::Again && unmapped == Unmapped::Refuse => {
+                    return Err(Fail::new(Code::PeerBroke, fail.why()));
+                }
                 Err(fail) if fail.code == Code::Again && !limit.has_passed() => {
-                    if self.is_one_stand_in() {
-                        return Err(Fail::new(Code::PeerBroke, fail.why()));
-                    }
                     std::thread::sleep(std::time::Duration::from_millis(1))
                 }
-                Err(fail) => return self.late_area(request).ok_or(fail),
+                Err(fail) => {
+                    let late = self.late_area(request);
+                    return late.ok_or_else(|| match fail.code {
+                        Code::TimedOut => limit.failure(|| self.session.control().why_silent()),
+                        _ => fail,
+                    });
+                }
             }
         }
     }

@@ -24,6 +24,19 @@ impl Endpoint {
         limit: DaemonLimit,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         let limit = limit.begun();
+        self.ask_to_limit(request, limit).map_err(|fail| match fail.code {
+            Code::TimedOut => limit.failure(|| self.session.control().why_silent()),
+            _ => fail,
+        })
+    }
+
+    /// The same for a limit that has begun, whose end is [`Code::TimedOut`]: no refusal of the
+    /// daemon has that code.
+    pub(super) fn ask_to_limit(
+        &mut self,
+        request: &Request,
+        limit: DaemonLimit,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         let mut pause = ABSENT_PAUSE;
         loop {
             let on_signal = &mut || self.waiter.interruption().by_signal();
@@ -37,18 +50,11 @@ impl Endpoint {
             };
             match asked {
                 Err(fail) if fail.code == Code::NotConn && limit.has_passed() => {
-                    return Err(if limit.is_own() {
-                        limit.failure(|| self.session.control().why_silent())
-                    } else {
-                        fail
-                    });
+                    return Err(if limit.is_own() { Code::TimedOut.into() } else { fail });
                 }
                 Err(fail) if fail.code == Code::NotConn => {
                     self.find_daemon(limit, pause)?;
                     pause = (2 * pause).min(ABSENT_PAUSE_MAX);
-                }
-                Err(fail) if fail.code == Code::TimedOut => {
-                    return Err(limit.failure(|| self.session.control().why_silent()));
                 }
                 other => return other,
             }

@@ -22,6 +22,7 @@
 //! block of its own.
 
 use super::Endpoint;
+use super::areas::Unmapped;
 use super::buffer::Buffer;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
@@ -251,7 +252,8 @@ impl Endpoint {
         let limit_bytes = least.max(bytes.saturating_mul(4));
         let config = AreaConfig::pair(limit_bytes, to);
         let params = config.to_wire(m3ipc_sys::page_bytes(), self.areas.begins_low());
-        let area = self.join(&AreaRequest::Create(params), AreaMapping::ByNeed, limit)?;
+        let area =
+            self.join(&AreaRequest::Create(params), AreaMapping::ByNeed, limit, Unmapped::Await)?;
         self.areas.set_pair_area(to, area.info.area);
         Ok(area)
     }

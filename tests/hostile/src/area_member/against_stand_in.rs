@@ -1,10 +1,9 @@
 //! A hostile member whose receiver is a proxy: blocks that are not its own do not cross nodes.
 
-use super::{HostileLink, HostileMember, number, word};
+use super::{HostileLink, HostileMember, create_unmapped, number, word};
 use m3ipc_area::{BlockName, LedgerWords, OwnLedgerWords, SPAN, Span};
 use m3ipc_link::{Held, MessageFate, MessageKind, Payload, SlotState};
 use m3ipc_test_fixture::Rng;
-use m3ipc_wire::{AreaAudience, AreaParams, AreaReply, AreaRequest, Reply, Request};
 use std::time::Duration;
 
 /// Names at random, after the chosen ones.
@@ -83,19 +82,8 @@ pub fn attack(directory: &str, vm: &str, [slot, area, stand_in, other, pair]: [&
     println!("number {}", link.try_send(2, &BlockName { number: u32::MAX, ..name }.encode()));
     let nowhere = BlockName { area: member.info.area + 99, ..name };
     println!("area {}", link.try_send(2, &nowhere.encode()));
-    let config = AreaParams {
-        limit_bytes: 1 << 20,
-        audience: AreaAudience::Vm,
-        owner_writes: true,
-        huge: false,
-        low: false,
-    };
-    // An area that its creator never maps, so that nobody else may either.
-    let created = member.raw.request(&Request::Area(AreaRequest::Create(config)));
-    let Some((Reply::Area(AreaReply::Joined { info, .. }), _memory)) = created else {
-        panic!("no area: {created:?}");
-    };
-    println!("unmapped {}", link.try_send(2, &BlockName { area: info.area, ..name }.encode()));
+    let area = create_unmapped(&mut member.raw);
+    println!("unmapped {}", link.try_send(2, &BlockName { area, ..name }.encode()));
     println!("bytes {}", link.try_send(2, &[0xff; 32]));
 
     // A block that the other endpoint has given to the proxy, in their own area.
