@@ -94,7 +94,7 @@ impl Server {
             let peer_id = MemberId::new(own.vm, peer);
             self.links.release(own, peer_id);
             // The peer dropped requests that came before its link.
-            self.links.forget_asked_copy_gates(own, peer_id);
+            self.links.forget_copy_gate_requests(own, peer_id);
         }
         self.contact(token, peer);
     }

@@ -5,6 +5,8 @@
 //!
 //! A party gets one event for all requests of a requester that it has not answered. Requests
 //! without end therefore cost their requester its own turns at the daemon, and the party nothing.
+//! The daemon keeps a bounce buffer until its requester gets it: that a request was given up makes
+//! no further one.
 
 use crate::quota::Resource;
 use crate::server::Server;
@@ -51,19 +53,21 @@ impl Server {
                 format!("endpoint {peer} is in no receive and no sendrec; copy while it waits");
             return self.refuse(token, Code::ProcSts, why);
         }
-        let buffer = match wants_buffer.then(|| self.create_bounce_buffer(own, peer_id)).transpose()
-        {
-            Ok(buffer) => buffer,
+        // The party has the buffer of a request that was given up.
+        let kept = self.links.undelivered_buffer(own, peer_id).filter(|_| wants_buffer);
+        let needs_new = wants_buffer && kept.is_none();
+        let new = match needs_new.then(|| self.create_bounce_buffer(own, peer_id)).transpose() {
+            Ok(new) => new,
             Err(why) => return self.refuse(token, Code::NoMem, why),
         };
         if let Some(connection) = self.connections.get_mut(token) {
             connection.deferred = Some(Deferred::CopyGate(peer_id));
-            connection.bounce_buffer.clone_from(&buffer);
+            connection.bounce_buffer = kept.or_else(|| new.clone());
         }
         // The party answers each event once, and a new bounce buffer needs an event of its own.
-        if self.links.ask_copy_gate(own, peer_id, wants_buffer) || wants_buffer {
-            let event = DaemonEvent::CopyGate { peer: own.address.0, bounce_buffer: wants_buffer };
-            self.send_event(other, event, buffer.into_iter().collect());
+        if self.links.ask_copy_gate(own, peer_id) || needs_new {
+            let event = DaemonEvent::CopyGate { peer: own.address.0, bounce_buffer: needs_new };
+            self.send_event(other, event, new.into_iter().collect());
         }
     }
 
@@ -91,20 +95,9 @@ impl Server {
             m3ipc_sys::create_memory("m3-bounce", BOUNCE_BUFFER_BYTES as u64).map_err(|errno| {
                 format!("no memory for a bounce buffer: {errno}; free memory or descriptors")
             })?;
-        self.links.add_bounce_buffer(own, peer);
-        Ok(Rc::new(MemberFd::charged(memory, charges)))
-    }
-
-    /// A requester gives up its deferred request, if that is one for copies. Its bounce buffer
-    /// counts no more: the next one takes its place at the party.
-    pub(super) fn give_up_copy_gate(&mut self, token: Token) {
-        let Some(connection) = self.connections.get_mut(token) else { return };
-        let buffer = connection.bounce_buffer.take();
-        if let (Some(own), Some(Deferred::CopyGate(peer)), Some(_)) =
-            (connection.id, connection.deferred, buffer)
-        {
-            self.links.remove_bounce_buffer(own, peer);
-        }
+        let buffer = Rc::new(MemberFd::charged(memory, charges));
+        self.links.add_bounce_buffer(own, peer, &buffer);
+        Ok(buffer)
     }
 
     /// A party opened its copy gate for a requester.
@@ -116,12 +109,15 @@ impl Server {
         probe: [u64; 2],
     ) {
         let Some(id) = self.endpoint_of(token) else { return };
-        let requester = MemberId::new(id.vm, requester);
-        self.links.forget_asked_copy_gates(requester, id);
-        let Some(requester) = self.connections.of_endpoint(requester) else { return };
+        let requester_id = MemberId::new(id.vm, requester);
+        self.links.note_open_copy_gate(requester_id, id);
+        let Some(requester) = self.connections.of_endpoint(requester_id) else { return };
         let Some(connection) = self.connections.get_mut(requester) else { return };
         if connection.deferred == Some(Deferred::CopyGate(id)) {
             let buffer = connection.bounce_buffer.take();
+            if buffer.is_some() {
+                self.links.note_delivered_buffer(requester_id, id);
+            }
             self.reply(requester, Reply::CopyGate { address, probe }, buffer.into_iter().collect());
         }
     }

@@ -58,7 +58,9 @@ impl Server {
                 | Request::Area(AreaRequest::Orphaned { .. })
         );
         if connection.deferred.is_some() && has_answer {
-            self.give_up_copy_gate(token);
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.bounce_buffer = None;
+            }
             self.refuse(token, Code::TimedOut, "the caller gave up this request for another one");
         }
         let needs_node = !matches!(

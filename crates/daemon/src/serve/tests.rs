@@ -171,16 +171,25 @@ fn requests_for_copies_that_were_given_up_use_no_quota() {
     let [requester, party] = linked(&mut test);
     let peer = party.address();
     let server = &mut test.server;
+    let request = Request::CopyGate { peer, surely: true, bounce_buffer: true };
+    let ready = Request::CopyGateReady { peer: requester.address(), address: 0, probe: [0; 2] };
+    let gate = |bounce_buffer| DaemonEvent::CopyGate { peer: requester.address(), bounce_buffer };
+    let mut events = Vec::new();
     for _ in 0..20 {
-        let request = Request::CopyGate { peer, surely: true, bounce_buffer: true };
-        server.serve(requester.token, request);
+        server.serve(requester.token, request.clone());
         let deferred = server.connections.get(requester.token).unwrap().deferred;
         assert_eq!(deferred, Some(Deferred::CopyGate(party.id)));
-        party.frames();
+        events.extend(party.events());
     }
-    let ready = Request::CopyGateReady { peer: requester.address(), address: 0, probe: [0; 2] };
+    assert_eq!(events, [gate(true)]);
+    // An answer that comes too late leaves the buffer for the next request.
+    server.serve(requester.token, Request::VmList);
+    server.serve(party.token, ready.clone());
+    server.serve(requester.token, request);
+    assert_eq!(party.events(), [gate(false)]);
     server.serve(party.token, ready);
     assert_eq!(server.links.bounce_buffers(requester.id, party.id), 1);
+    assert!(server.links.undelivered_buffer(requester.id, party.id).is_none());
     let codes = refusals(requester.frames());
     assert!(codes.iter().all(|code| *code == Code::TimedOut.number()), "{codes:?}");
 }
