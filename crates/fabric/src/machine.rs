@@ -175,8 +175,7 @@ impl Machine {
     #[must_use]
     pub fn bytes_of(&self, node: NodeId) -> u64 {
         let Some(peer) = self.peers.get(&node) else { return 0 };
-        let calls = peer.waiting.values().flatten();
-        let waiting = calls.filter_map(|call| self.outgoing.calls.get(call));
+        let waiting = peer.waiting.calls().filter_map(|call| self.outgoing.calls.get(call));
         let deliveries = peer.incoming.values();
         let queued = deliveries.filter_map(|id| self.incoming.deliveries.get(id));
         peer.session.bytes()

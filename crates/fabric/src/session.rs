@@ -53,7 +53,7 @@ impl Settings {
         let body = MESSAGE_BODY_MAX_BYTES as u64;
         let calls = 2 * limits.calls as u64 + limits.waiting as u64;
         let pieced = 3 * (limits.pieced_bytes + crate::PIECED_MAX_BYTES as u64);
-        let pieced = pieced + limits.answers_bytes();
+        let pieced = pieced + limits.answers_max_bytes();
         lanes + pieced + calls * (body + 512) + limits.notifications as u64 * 128
     }
 }

@@ -75,10 +75,15 @@ impl Default for Settings {
 }
 
 impl Limits {
-    /// Answers in pieces that may wait here for a peer, in bytes: with the default, two of the
-    /// longest. The peer decides when it fetches them.
+    /// Answers in pieces that may wait here for a peer that fetches none, in bytes: with the
+    /// default, two of the longest.
     pub(crate) const fn answers_bytes(&self) -> u64 {
         8 * self.pieced_bytes
+    }
+
+    /// The same for a peer that fetches them. It decides how fast, so these have an end, too.
+    pub(crate) const fn answers_max_bytes(&self) -> u64 {
+        4 * self.answers_bytes()
     }
 
     /// Whether there is room for a call of so many bytes in pieces, beside those of others.

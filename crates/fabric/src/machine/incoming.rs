@@ -23,6 +23,9 @@ use crate::outcome::{AnswerKind, Content, Failure};
 use crate::packet::{CallEnd, CallKind, Frame, MessageHead, PIECED_MAX_BYTES, StreamKind};
 use crate::packet::{body_of, content_of, head_of};
 
+/// How long the peer fetches none of the answers that wait, until they are bounded more tightly.
+pub(super) const ANSWERS_STALL_NS: u64 = 2_000_000_000;
+
 impl Machine {
     pub(super) fn call_arrived(
         &mut self,
@@ -275,7 +278,7 @@ impl Machine {
         self.send_notification(node, (receiver, requester.address));
     }
 
-    /// `None` if answers wait for the peer that take all the room.
+    /// `None` if answers wait for the peer that take all the room, and none of them leaves.
     fn answer_in_pieces(
         &mut self,
         id: DeliveryId,
@@ -286,8 +289,14 @@ impl Machine {
         let (node, call) = (delivery.node, delivery.call);
         // The caller has checked the length.
         let bytes = u32::try_from(content.long.len()).unwrap_or(u32::MAX);
-        let waiting = self.peers.get(&node)?.streams.outgoing_bytes(StreamKind::Answer);
-        let most = self.own.settings.limits.answers_bytes();
+        let streams = &self.peers.get(&node)?.streams;
+        let waiting = streams.outgoing_bytes(StreamKind::Answer);
+        let limits = &self.own.settings.limits;
+        let most = if streams.answers_stall(self.now_ns, ANSWERS_STALL_NS) {
+            limits.answers_bytes()
+        } else {
+            limits.answers_max_bytes()
+        };
         if waiting > 0 && waiting + u64::from(bytes) > most {
             return None;
         }

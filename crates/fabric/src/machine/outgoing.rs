@@ -16,6 +16,7 @@ use m3ipc_abi::{Address, Code};
 use super::action::{Action, Call, CallRefusal};
 use super::delivery::Queue;
 use super::open_call::{OpenCall, State};
+use super::peer::WaitingCalls;
 use super::{Machine, RuleBroken, Timer};
 use crate::faults::Fault;
 use crate::ids::{CallId, EndpointId, NodeId, VmId};
@@ -38,6 +39,8 @@ impl Machine {
         let Call { from, to, kind, user, content, limit_ns } = call;
         self.outgoing.last += 1;
         let id = CallId(self.outgoing.last);
+        let bytes = content.long.len();
+        let pieced_bytes = if self.is_pieced(bytes) { bytes as u64 } else { 0 };
         self.acquaint(from, node);
         self.tell_took_before((from, to));
         if let Some(limit_ns) = limit_ns {
@@ -58,7 +61,7 @@ impl Machine {
         };
         self.outgoing.calls.insert(id, open);
         if let Some(peer) = self.peers.get_mut(&node) {
-            peer.waiting.entry(from.vm).or_default().push_back(id);
+            peer.waiting.push(from.vm, id, pieced_bytes);
             user.into_iter().for_each(|user| peer.shares.add(from.vm, user));
         }
         id
@@ -111,7 +114,7 @@ impl Machine {
         if call.state == State::Waiting {
             let vm = call.from.vm;
             if let Some(peer) = self.peers.get_mut(&node) {
-                peer.unwait(id, vm);
+                peer.waiting.remove(vm, id);
             }
             self.end_call(id, Outcome::NotDelivered(Failure::Withdrawn));
             return self.announce_room(node);
@@ -217,7 +220,7 @@ impl Machine {
         if let Some(peer) = self.peers.get_mut(&node)
             && !waiting_stays
         {
-            peer.waiting.clear();
+            peer.waiting = WaitingCalls::default();
         }
         self.announce_room(node);
     }

@@ -36,12 +36,70 @@ impl WantsRoom {
     }
 }
 
+/// Calls that wait for a peer.
+#[derive(Debug, Default)]
+pub(super) struct WaitingCalls {
+    /// By VM, each with its bytes in pieces. Each kept queue has a call.
+    queues: BTreeMap<VmId, VecDeque<(CallId, u64)>>,
+    /// What these bytes add up to.
+    pieced_bytes: u64,
+}
+
+impl WaitingCalls {
+    pub fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.queues.values().map(VecDeque::len).sum()
+    }
+
+    pub fn of_vm(&self, vm: VmId) -> usize {
+        self.queues.get(&vm).map_or(0, VecDeque::len)
+    }
+
+    pub fn calls(&self) -> impl Iterator<Item = &CallId> {
+        self.queues.values().flatten().map(|(call, _)| call)
+    }
+
+    pub fn pieced_bytes(&self) -> u64 {
+        self.pieced_bytes
+    }
+
+    pub fn push(&mut self, vm: VmId, call: CallId, pieced_bytes: u64) {
+        self.queues.entry(vm).or_default().push_back((call, pieced_bytes));
+        self.pieced_bytes += pieced_bytes;
+    }
+
+    fn pop(&mut self, vm: VmId) -> Option<CallId> {
+        let (call, bytes) = self.queues.get_mut(&vm)?.pop_front()?;
+        self.left(vm, bytes);
+        Some(call)
+    }
+
+    /// Takes a call out of its queue.
+    pub fn remove(&mut self, vm: VmId, call: CallId) {
+        let Some(queue) = self.queues.get_mut(&vm) else { return };
+        let at = queue.iter().position(|(waiting, _)| *waiting == call);
+        if let Some((_, bytes)) = at.and_then(|at| queue.remove(at)) {
+            self.left(vm, bytes);
+        }
+    }
+
+    fn left(&mut self, vm: VmId, bytes: u64) {
+        self.pieced_bytes -= bytes;
+        if self.of_vm(vm) == 0 {
+            self.queues.remove(&vm);
+        }
+    }
+}
+
 /// A peer.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub session: Session,
-    /// Calls that have not been sent, by VM. Each kept queue has a call.
-    pub waiting: BTreeMap<VmId, VecDeque<CallId>>,
+    /// Calls that have not been sent.
+    pub waiting: WaitingCalls,
     /// The VM whose call was sent last.
     last_vm: VmId,
     /// Calls that were sent and have not ended, by VM.
@@ -74,7 +132,7 @@ impl Peer {
     pub fn new(node: NodeId, planted: Planted) -> Self {
         Self {
             session: Session::new(node, planted),
-            waiting: BTreeMap::new(),
+            waiting: WaitingCalls::default(),
             last_vm: 0,
             open: BTreeMap::new(),
             admits: (0, 0),
@@ -106,10 +164,6 @@ impl Peer {
             && self.notifications.is_empty()
             && self.streams.is_empty()
             && self.session.is_settled()
-    }
-
-    pub fn waiting_calls(&self) -> usize {
-        self.waiting.values().map(VecDeque::len).sum()
     }
 
     /// Counts a call of the peer. `false`: more than this node admits.
@@ -148,16 +202,6 @@ impl Peer {
         (self.admits.0.min(limits.calls), self.admits.1.min(limits.calls_of_vm))
     }
 
-    /// Takes a call out of the queue.
-    pub fn unwait(&mut self, call: CallId, vm: VmId) {
-        if let Some(queue) = self.waiting.get_mut(&vm) {
-            queue.retain(|waiting| *waiting != call);
-            if queue.is_empty() {
-                self.waiting.remove(&vm);
-            }
-        }
-    }
-
     /// The call to send next: the VMs take turns, and none has more open calls than the peer
     /// admits.
     pub fn next_call(&mut self, planted: Planted) -> Option<CallId> {
@@ -168,13 +212,10 @@ impl Peer {
         }
         let has_room =
             |vm: &VmId| ignored || self.open.get(vm).copied().unwrap_or(0) < self.admits.1;
-        let later = self.waiting.keys().filter(|vm| **vm > self.last_vm);
-        let vm = *later.chain(self.waiting.keys()).find(|vm| has_room(vm))?;
-        let queue = self.waiting.get_mut(&vm)?;
-        let call = queue.pop_front()?;
-        if queue.is_empty() {
-            self.waiting.remove(&vm);
-        }
+        let vms = || self.waiting.queues.keys();
+        let later = vms().filter(|vm| **vm > self.last_vm);
+        let vm = *later.chain(vms()).find(|vm| has_room(vm))?;
+        let call = self.waiting.pop(vm)?;
         self.last_vm = vm;
         *self.open.entry(vm).or_default() += 1;
         Some(call)

@@ -1,5 +1,6 @@
 //! Rules of what travels in pieces: long payloads and copies.
 
+use super::incoming::ANSWERS_STALL_NS;
 use super::tests::{FIRST, HEAD, MS, PEER, actions, greet, hello, machine};
 use super::*;
 use crate::packet::{
@@ -319,9 +320,17 @@ fn answers_that_a_peer_does_not_fetch_are_bounded() {
     let mut machine = up();
     machine.own.settings.limits.pieced_bytes = LONG_MAX_BYTES as u64 / 4;
     let answer = Content { long: vec![1; LONG_MAX_BYTES + 1], ..Content::new(1) };
+    let stalled_ns = 5 * MS + ANSWERS_STALL_NS;
     let mut ends = Vec::new();
-    for number in 0..3 {
+    let fetch = Frame::Fetch { call: CallId(1), stream: StreamKind::Answer };
+    // The peer fetches a piece ahead of the last one.
+    for (number, at_ns) in (0..8).zip([[4 * MS; 6], [stalled_ns; 6]].into_iter().flatten()) {
+        if number == 7 {
+            send_frame(&mut machine, number, fetch.clone(), &[]);
+            frames(&mut machine);
+        }
         let (call, kind) = (CallId(number + 1), CallKind::Request);
+        let number = if number == 7 { number + 1 } else { number };
         let frame = Frame::Call { call, vm: 1, from: FROM, to: 3, kind, head: HEAD, pieced: 0 };
         send_frame(&mut machine, number, frame, &[0; 40]);
         let delivery = actions(&mut machine).into_iter().find_map(|action| match action {
@@ -329,16 +338,17 @@ fn answers_that_a_peer_does_not_fetch_are_bounded() {
             _ => None,
         });
         let delivery = delivery.expect("it is offered");
-        machine.taken(4 * MS, delivery);
-        machine.answer(4 * MS, delivery, AnswerKind::Reply, &answer).expect("it is awaited");
+        machine.taken(at_ns, delivery);
+        machine.answer(at_ns, delivery, AnswerKind::Reply, &answer).expect("it is awaited");
         ends.extend(frames(&mut machine).into_iter().filter_map(|frame| match frame {
             Frame::End { end, .. } => Some(end),
             _ => None,
         }));
     }
     let is_long = |end: &CallEnd| matches!(end, CallEnd::AnsweredLong(..));
-    assert!(is_long(&ends[0]), "{ends:?}");
-    assert_eq!(ends[2], CallEnd::Delivered(Failure::TooLong), "{ends:?}");
+    assert!(ends[..6].iter().all(is_long), "{ends:?}");
+    assert_eq!(ends[6], CallEnd::Delivered(Failure::TooLong), "{ends:?}");
+    assert!(is_long(&ends[7]), "{ends:?}");
     assert!(machine.is_reachable(PEER));
 }
 

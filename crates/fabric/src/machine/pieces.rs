@@ -16,7 +16,7 @@ impl Machine {
         if let Some(peer) = self.peers.get_mut(&node)
             && peer.session.lives()
         {
-            peer.streams.begin(key, bytes);
+            peer.streams.begin(self.now_ns, key, bytes);
         }
     }
 
@@ -58,7 +58,7 @@ impl Machine {
             return;
         }
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        if let Some(((call, stream), piece)) = peer.streams.next_piece(bytes) {
+        if let Some(((call, stream), piece)) = peer.streams.next_piece(self.now_ns, bytes) {
             peer.session.push(Frame::Piece { call, stream }, piece, &self.own);
         } else if copied_last {
             self.promote_copy(node);

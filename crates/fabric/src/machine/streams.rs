@@ -59,6 +59,10 @@ pub(super) struct Streams {
     incoming: BTreeMap<StreamKey, InStream>,
     /// Those of calls, and those of answers. An answer must not wait for the take of a call.
     budgets: [Budget; 2],
+    /// The bytes of calls, and of answers, that have not left.
+    outgoing_bytes: [u64; 2],
+    /// When an answer left in part, or the first of those that wait here came.
+    answers_moved_ns: u64,
 }
 
 /// What may come of one kind.
@@ -84,8 +88,13 @@ impl Streams {
 
     /// Bytes of calls, or of answers, that have not left.
     pub fn outgoing_bytes(&self, of: StreamKind) -> u64 {
-        let streams = self.outgoing.iter().filter(|((_, kind), _)| *kind == of);
-        streams.map(|(_, it)| it.bytes.len() as u64).sum()
+        self.outgoing_bytes[of as usize]
+    }
+
+    /// Whether answers wait here of which the peer has let none leave for so long.
+    pub fn answers_stall(&self, now_ns: u64, stall_ns: u64) -> bool {
+        let has_answers = self.outgoing_bytes(StreamKind::Answer) > 0;
+        has_answers && now_ns.saturating_sub(self.answers_moved_ns) >= stall_ns
     }
 
     /// Whether a stream has bytes that were never sent: its receiver surely cannot complete it.
@@ -93,14 +102,21 @@ impl Streams {
         self.outgoing.contains_key(&key)
     }
 
-    pub fn begin(&mut self, key: StreamKey, bytes: Vec<u8>) {
+    pub fn begin(&mut self, now_ns: u64, key: StreamKey, bytes: Vec<u8>) {
+        if key.1 == StreamKind::Answer && self.outgoing_bytes(key.1) == 0 {
+            self.answers_moved_ns = now_ns;
+        }
+        self.drop_outgoing(key);
+        self.outgoing_bytes[key.1 as usize] += bytes.len() as u64;
         self.outgoing.insert(key, OutStream { bytes, sent: 0, is_fetched: false });
     }
 
     /// The call of an outgoing stream has ended.
     pub fn drop_outgoing(&mut self, key: StreamKey) {
-        self.outgoing.remove(&key);
-        self.ready.retain(|other| *other != key);
+        if let Some(stream) = self.outgoing.remove(&key) {
+            self.outgoing_bytes[key.1 as usize] -= stream.bytes.len() as u64;
+            self.ready.retain(|other| *other != key);
+        }
     }
 
     /// The peer has announced a stream. `false` if it may not.
@@ -143,14 +159,17 @@ impl Streams {
     }
 
     /// The next piece of the next stream.
-    pub fn next_piece(&mut self, bytes: usize) -> Option<(StreamKey, Vec<u8>)> {
+    pub fn next_piece(&mut self, now_ns: u64, bytes: usize) -> Option<(StreamKey, Vec<u8>)> {
         let key = self.ready.pop_front()?;
+        if key.1 == StreamKind::Answer {
+            self.answers_moved_ns = now_ns;
+        }
         let stream = self.outgoing.get_mut(&key)?;
         let end = stream.bytes.len().min(stream.sent + bytes);
         let piece = stream.bytes.get(stream.sent..end)?.to_vec();
         stream.sent = end;
         if end == stream.bytes.len() {
-            self.outgoing.remove(&key);
+            self.drop_outgoing(key);
         } else {
             self.ready.push_back(key);
         }

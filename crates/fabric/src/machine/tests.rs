@@ -337,8 +337,8 @@ fn a_full_queue_of_a_vm_has_room_when_it_is_half_empty() {
     let filled = fill(&mut machine, 1);
     assert_eq!(filled, 512);
     for sent in 1..=filled {
-        let before = machine.peers[&PEER].waiting_calls();
-        while machine.peers[&PEER].waiting_calls() == before && before > 212 {
+        let before = machine.peers[&PEER].waiting.len();
+        while machine.peers[&PEER].waiting.len() == before && before > 212 {
             machine.poll_transmit(3 * MS, PEER, Lane::Message).expect("a packet");
         }
         let rooms = rooms(&mut machine);

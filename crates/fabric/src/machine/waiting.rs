@@ -1,6 +1,6 @@
 //! Notifications and calls that wait for their peer, and their way into the lane.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use m3ipc_abi::Address;
 
@@ -88,9 +88,8 @@ impl Machine {
         let pieced_bytes = if is_pieced { self.pieced_bytes_for(node) } else { 0 };
         let limits = &self.own.settings.limits;
         let Some(peer) = self.peers.get_mut(&node) else { return false };
-        let of_vm = peer.waiting.get(&vm).map_or(0, VecDeque::len);
-        if peer.waiting_calls() >= limits.waiting as usize || of_vm >= limits.waiting_of_vm as usize
-        {
+        let of_vm = peer.waiting.of_vm(vm);
+        if peer.waiting.len() >= limits.waiting as usize || of_vm >= limits.waiting_of_vm as usize {
             peer.wants_room.any.insert(vm);
             return false;
         }
@@ -107,11 +106,7 @@ impl Machine {
     /// Bytes of calls for a peer that travel in pieces and have not left.
     fn pieced_bytes_for(&self, node: NodeId) -> u64 {
         let Some(peer) = self.peers.get(&node) else { return 0 };
-        let calls = peer.waiting.values().flatten();
-        let calls = calls.filter_map(|id| self.outgoing.calls.get(id)?.content.as_ref());
-        let pieced = calls.filter(|content| self.is_pieced(content.long.len()));
-        pieced.map(|content| content.long.len() as u64).sum::<u64>()
-            + peer.streams.outgoing_bytes(StreamKind::Call)
+        peer.waiting.pieced_bytes() + peer.streams.outgoing_bytes(StreamKind::Call)
     }
 
     /// Moves a notification or a call that waits into its lane, if the lane transmits it next.
@@ -192,9 +187,9 @@ impl Machine {
         }
         let pieced_bytes = self.pieced_bytes_for(node);
         let Some(peer) = self.peers.get_mut(&node) else { return };
-        let has_any = peer.waiting_calls() < limits.waiting as usize
+        let has_any = peer.waiting.len() < limits.waiting as usize
             && peer.notifications.len() < limits.notifications as usize / 2 + 1;
-        let of_vm = |vm: &VmId| peer.waiting.get(vm).map_or(0, VecDeque::len);
+        let of_vm = |vm: &VmId| peer.waiting.of_vm(*vm);
         let has_room = |vm: &VmId| has_any && of_vm(vm) < limits.waiting_of_vm as usize / 2 + 1;
         let any = peer.wants_room.any.iter().copied().filter(has_room);
         let fits = |(_, least): &(&VmId, &u64)| limits.has_room_for_pieces(pieced_bytes, **least);
