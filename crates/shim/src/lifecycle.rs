@@ -258,7 +258,9 @@ pub fn leaving(fd: RawFd) {
     }
     forks::forget(fd);
     match descriptors::get(fd) {
-        Entry::Socket(id) => Socket::new(fd, id).pass_on(),
+        Entry::Socket(id) => {
+            Socket::new(fd, id).pin(PinReason::Passed);
+        }
         // Another process, or the program before an exec, may have used an unknown one.
         Entry::New { .. } | Entry::Unknown => {
             if let Some(socket) = sockets::find(fd) {

@@ -27,6 +27,9 @@ use std::os::fd::RawFd;
 
 /// Searches for a peer that is not there.
 const SEARCHES_MAX: u32 = 8;
+/// Data calls of a process that passed the socket on, which each look for a pair of the process
+/// that got it.
+const PASSED_CALLS_MAX: u32 = 64;
 
 /// A data call of a FRESH socket: whether the socket has a pair now.
 ///
@@ -61,6 +64,15 @@ fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory, calls
         }
         Some((None, true)) => {
             state.stay_in_kernel();
+            return false;
+        }
+        _ if search.is_passed_on() && calls >= PASSED_CALLS_MAX => {
+            // The process that got the socket is without this library, or uses it no more. Where
+            // there is no room for a mark, a pair has its name.
+            let is_marked = mark_unpaired(state, fd, state.is_unix());
+            if is_marked || calls >= 2 * PASSED_CALLS_MAX {
+                state.stay_in_kernel();
+            }
             return false;
         }
         _ if is_early => return false,
