@@ -101,9 +101,9 @@ impl Socket {
         true
     }
 
-    /// Before a message takes a socket that this process never used to another process, which may be
-    /// without this library. This process makes no pair for it from now on, but joins one that the
-    /// other process uses.
+    /// Before a message takes a socket that this process never used to another process. That one
+    /// may be without this library. This process makes no pair for the socket from now on, but joins
+    /// one that the other process uses.
     pub fn pass_on(&self) {
         self.state.pass_on();
         self.join_known();
