@@ -102,7 +102,7 @@ impl Socket {
     }
 
     /// Before a message takes a socket that this process never used to another process. That one
-    /// may be without this library. This process makes no pair for the socket from now on, but joins
+    /// may be without this library. This process makes no pair for the socket from now on. It joins
     /// one that the other process uses.
     pub fn pass_on(&self) {
         self.state.pass_on();
