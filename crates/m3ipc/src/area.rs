@@ -23,4 +23,4 @@ pub use config::{AreaConfig, Pages};
 pub use handle::Area;
 pub use items::Items;
 pub use sealed::SealedBlock;
-pub(crate) use state::{AreaMapping, AreaState};
+pub(crate) use state::{AreaMapping, AreaState, Unmapped};

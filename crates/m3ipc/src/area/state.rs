@@ -12,6 +12,15 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// What becomes of a request for an area that its creator has not mapped yet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unmapped {
+    /// It is repeated within its limit.
+    Await,
+    /// It fails: the giver of a block has mapped its area, so the block is nobody's to give.
+    Refuse,
+}
+
 /// When the memory of an area is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AreaMapping {

@@ -1,12 +1,11 @@
 //! Blocks that come with messages: accept, then take.
 
 use super::Endpoint;
-use super::areas::Unmapped;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::payload::treatment;
 use super::stand_in_payload::COPIED_MAX_BYTES;
-use crate::area::{AreaMapping, AreaState, Block};
+use crate::area::{AreaMapping, AreaState, Block, Unmapped};
 use crate::error::{AreaError, Fail};
 use core::ops::Range;
 use core::sync::atomic::Ordering;

@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::daemon_limit::DaemonLimit;
 use super::payload::{detach, is_area_lost};
-use crate::area::{Area, AreaConfig, AreaMapping, AreaState, Block, HUGE_PAGE_BYTES};
+use crate::area::{Area, AreaConfig, AreaMapping, AreaState, Block, HUGE_PAGE_BYTES, Unmapped};
 use crate::control::{LateArea, unexpected};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -28,15 +28,6 @@ const ROOM_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 const ROOM_WAITS_APART_NS: u64 = 100_000_000;
 /// When a stand-in of this process began its latest wait for room.
 static LATEST_ROOM_WAIT_NS: AtomicU64 = AtomicU64::new(0);
-
-/// What becomes of a request for an area that its creator has not mapped yet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unmapped {
-    /// It is repeated within its limit.
-    Await,
-    /// It fails: the giver of a block has mapped its area, so the block is nobody's to give.
-    Refuse,
-}
 
 impl Endpoint {
     /// Creates an area and attaches it. The example is at [`Area`].

@@ -22,14 +22,13 @@
 //! block of its own.
 
 use super::Endpoint;
-use super::areas::Unmapped;
 use super::buffer::Buffer;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload_state::{LargePayload, OpenAnswer};
 use super::peer::UNASKED;
-use crate::area::{AreaConfig, AreaMapping, AreaState, Block};
+use crate::area::{AreaConfig, AreaMapping, AreaState, Block, Unmapped};
 use crate::error::Fail;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
 use m3ipc_area::BlockLifetime;
