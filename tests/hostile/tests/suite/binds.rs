@@ -410,8 +410,8 @@ fn a_wait_for_an_address_ends_with_its_owner_that_maps_nothing() {
     let owner = Owner::unmapped(&fixture, &vm, 2);
     let ticket = wait_for_bind(&mut member, owner.address);
     drop(owner);
-    let_the_daemon_serve(&fixture, &vm);
-    assert_eq!(ready(&mut member, &vm), Some((ticket, Code::Endpoint.number())));
+    let end = std::iter::repeat_with(|| ready(&mut member, &vm)).flatten().next();
+    assert_eq!(end, Some((ticket, Code::Endpoint.number())));
 }
 
 #[test]
