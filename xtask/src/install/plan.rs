@@ -12,7 +12,7 @@
 //! PREFIX/share/man/manN         the pages
 //! PREFIX/share/...              completions for bash, zsh and fish
 //! PREFIX/lib/systemd/...        system and user units
-//! PREFIX/lib/sysusers.d         the users m3 and m3-proxy
+//! PREFIX/lib/sysusers.d         the users m3, m3-proxy and m3-services
 //! PREFIX/share/m3ipc/wireshark  the dissector of captures
 //! ```
 

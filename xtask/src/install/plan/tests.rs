@@ -130,3 +130,20 @@ fn a_library_without_a_soname_is_refused() {
             .expect_err("no SONAME");
     assert!(error.to_string().contains("SONAME"), "{error}");
 }
+
+/// The user of the daemon owns its socket and its journal.
+#[test]
+fn no_other_unit_has_the_user_of_the_daemon() {
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist/systemd");
+    let user_of = |path: &Path| {
+        let unit = fs::read_to_string(path).expect("a unit");
+        unit.lines().find_map(|line| line.strip_prefix("User=").map(str::to_owned))
+    };
+    let of_daemon = user_of(&units.join("m3d.service")).expect("a user");
+    for unit in fs::read_dir(&units).expect("the units") {
+        let path = unit.expect("a unit").path();
+        if path.is_file() && !path.ends_with("m3d.service") {
+            assert_ne!(user_of(&path).as_ref(), Some(&of_daemon), "{}", path.display());
+        }
+    }
+}
