@@ -116,7 +116,7 @@ impl Walk {
     }
 
     fn others_may_write(&self) -> bool {
-        others_may_write(&self.stat, |uid| self.is_trusted(uid))
+        others_may_write(&self.fd, &self.stat, |uid| self.is_trusted(uid))
     }
 
     fn is_trusted(&self, uid: u32) -> bool {
@@ -195,7 +195,7 @@ impl Walk {
         let (uid, mode) = (self.stat.st_uid, self.stat.st_mode & 0o7777);
         let is_unknown = !self.users.names_one(uid);
         let others_write = self.others_may_write();
-        let root_alone_writes = !others_may_write(&self.stat, |user| user == 0);
+        let root_alone_writes = !others_may_write(&self.fd, &self.stat, |user| user == 0);
         self.is_roots_way &= root_alone_writes && (is_unknown || uid == 0);
         let is_safe = !others_write || mode & STICKY != 0;
         if is_safe && (is_unknown || self.is_trusted(uid)) {
@@ -322,7 +322,7 @@ impl CheckedPath {
     /// whose only user is trusted does not count.
     #[must_use]
     pub fn others_may_write(&self) -> bool {
-        others_may_write(&self.stat, |uid| self.trusts(uid))
+        others_may_write(&self.fd, &self.stat, |uid| self.trusts(uid))
     }
 
     /// Whether each directory on the way belongs to root and nobody else may write it. Root alone
@@ -404,10 +404,17 @@ impl AsFd for CheckedPath {
     }
 }
 
-fn others_may_write(stat: &Stat, is_trusted: impl FnOnce(u32) -> bool) -> bool {
+fn others_may_write(fd: &OwnedFd, stat: &Stat, is_trusted: impl FnOnce(u32) -> bool) -> bool {
     let group_may_write = stat.st_mode & GROUP_WRITE != 0;
-    stat.st_mode & ALL_WRITE != 0
-        || group_may_write && !crate::only_user_of_group(stat.st_gid).is_some_and(is_trusted)
+    let is_of_group = || crate::only_user_of_group(stat.st_gid).is_some_and(is_trusted);
+    stat.st_mode & ALL_WRITE != 0 || group_may_write && !(is_of_group() && names_no_user(fd))
+}
+
+/// Whether a file has no list of users besides its mode (acl(5)), whose mask is the group's bits.
+fn names_no_user(fd: &OwnedFd) -> bool {
+    let through = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let list = rustix::fs::getxattr(through, "system.posix_acl_access", &mut [0_u8; 0][..]);
+    matches!(list, Err(Errno::NODATA | Errno::OPNOTSUPP))
 }
 
 fn open_place(at: impl AsFd, name: impl AsRef<OsStr>) -> Result<(OwnedFd, Stat), Errno> {

@@ -92,6 +92,31 @@ fn a_parent_that_others_can_write_must_be_sticky() {
     }
 }
 
+/// The group's bits of a file with a list of users are the mask of that list.
+#[test]
+fn a_parent_with_a_list_of_users_is_not_of_its_group_alone() {
+    let folder = Folder::new();
+    let parent = folder.directory("listed", 0o770);
+    let (fd, stat) = open_place(rustix::fs::CWD, &parent).unwrap();
+    assert!(names_no_user(&fd));
+    // The version; then a tag, rights and a number each: owner, user 12345, group, mask, others.
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in
+        [(1_u16, 7_u16, !0), (2, 7, 12_345), (4, 0, !0), (16, 7, !0), (32, 0, !0)]
+    {
+        list.extend([tag.to_le_bytes(), rights.to_le_bytes()].concat());
+        list.extend(u32::to_le_bytes(id));
+    }
+    let flags = rustix::fs::XattrFlags::empty();
+    match rustix::fs::setxattr(&parent, "system.posix_acl_access", &list, flags) {
+        Err(Errno::OPNOTSUPP) => return println!("SKIP lists of users: the file system has none"),
+        set => set.unwrap(),
+    }
+    assert!(!names_no_user(&fd));
+    // Also where the group is that of the owner alone.
+    assert!(others_may_write(&fd, &stat, |_user| true));
+}
+
 #[test]
 fn an_absent_part_is_named() {
     let refused = CheckedPath::open("/nonexistent/m3/x".as_ref()).unwrap_err();
