@@ -19,7 +19,7 @@ pub fn examine(directory: &Path) -> Vec<Group> {
         ("kernel", kernel::examine()),
         ("self-test of the seals", seals::examine()),
         ("limits", limits::examine()),
-        ("isolation between processes", isolation::examine()),
+        ("isolation between processes", isolation::examine(directory)),
         ("copies", copies::examine()),
         ("areas", areas::examine()),
         ("node", node::examine(directory)),

@@ -49,6 +49,14 @@ impl Finding {
         Self { name, state: FindingState::Missing, is: is.into(), instead: Some(advice.into()) }
     }
 
+    /// The same finding about what m3ipc can do without.
+    pub fn not_needed(mut self) -> Self {
+        if self.state == FindingState::Missing {
+            self.state = FindingState::Note;
+        }
+        self
+    }
+
     /// The same finding with a next step.
     pub fn with_advice(mut self, advice: impl Into<String>) -> Self {
         self.instead = Some(advice.into());

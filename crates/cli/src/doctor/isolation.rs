@@ -1,20 +1,21 @@
 //! Isolation between processes, and the mode of trust that follows from it.
 
 use super::finding::{Finding, read};
+use std::path::Path;
 
 /// Inode numbers of the initial namespaces, which the kernel fixes in proc_ns.h.
 const INITIAL_USER: &str = "user:[4026531837]";
 const INITIAL_PID: &str = "pid:[4026531836]";
 
-/// Runs the checks of this group.
-pub fn examine() -> Vec<Finding> {
+/// Runs the checks of this group, for the node of this runtime directory.
+pub fn examine(directory: &Path) -> Vec<Finding> {
     let yama = read("/proc/sys/kernel/yama/ptrace_scope");
     vec![
         namespace("user namespace", "user", INITIAL_USER),
         namespace("pid namespace", "pid", INITIAL_PID),
         seccomp(),
         ptrace(yama.as_deref()),
-        mode(yama.as_deref()),
+        mode(directory, yama.as_deref()),
     ]
 }
 
@@ -53,8 +54,9 @@ fn ptrace(scope: Option<&str>) -> Finding {
 }
 
 /// The mode of trust among members of this user.
-fn mode(scope: Option<&str>) -> Finding {
-    let system = m3ipc::runtime::socket(m3ipc::runtime::SYSTEM_DIRECTORY.as_ref()).exists();
+fn mode(directory: &Path, scope: Option<&str>) -> Finding {
+    let is_system = directory == Path::new(m3ipc::runtime::SYSTEM_DIRECTORY);
+    let system = is_system && m3ipc::runtime::socket(directory).exists();
     let is = match (system, scope) {
         (true, _) => {
             "strict between users: the system daemon has a user of its own; same-user within a user"

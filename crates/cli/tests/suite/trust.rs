@@ -28,6 +28,28 @@ fn the_doctor_reports_a_directory_of_another_user_as_a_failure() {
 }
 
 #[test]
+fn a_node_that_is_not_in_use_is_no_failure_of_the_doctor() {
+    if !is_root("doctor beside a foreign directory") {
+        return;
+    }
+    let fixture = Fixture::with_vm("shop");
+    let base = fixture.base().join("xdg");
+    std::fs::create_dir_all(base.join("m3")).unwrap();
+    chown(base.join("m3"), Some(STRANGER), Some(STRANGER)).unwrap();
+    let words = ["doctor", "--json"];
+    let ended = fixture.run_with(&words, &[("XDG_RUNTIME_DIR", base.to_str().unwrap())]);
+    let report = ended.json();
+    let findings = report["findings"].as_array().unwrap();
+    let is_other = |finding: &&serde_json::Value| {
+        finding["name"] == "another node" && finding.to_string().contains("65311")
+    };
+    let found = findings.iter().find(is_other).unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(found["state"], "note", "{found}");
+    assert_eq!(ended.code, fixture.run(&words).code, "{ended:?}");
+    std::fs::remove_dir_all(&base).unwrap();
+}
+
+#[test]
 fn commands_neither_use_nor_start_a_daemon_in_a_directory_of_another_user() {
     if !is_root("commands in a foreign directory") {
         return;
